@@ -1,0 +1,128 @@
+"""A Datasette plugin for the memory of AI agents: see it, search it, look after it.
+
+Hooks only, a line or two each; what they do stands in the modules they import. Nothing heavy
+is imported here: Datasette and llm load this at every start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pluggy
+
+hookimpl = pluggy.HookimplMarker("datasette")
+
+# The Python API, imported when first asked for.
+_API = {
+    "connect": "connection",
+    "init": "schema",
+    "search": "search",
+    "sync": "sync",
+    "import_files": "importing",
+    "status": "status",
+    "entity_detail": "entity",
+    "rank_candidates": "scoring",
+    "rank_hybrid_candidates": "scoring",
+    "reciprocal_rank_fusion": "scoring",
+    "compute_importance": "scoring",
+    "compute_temporal_factor": "scoring",
+    "compute_cooc_boost": "scoring",
+    "detect_query_type": "routing",
+    "Parameters": "scoring",
+    "Settings": "config",
+}
+__all__ = ["hookimpl"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _API:
+        from importlib import import_module
+
+        return getattr(import_module(f"datasette_limbic.{_API[name]}"), name)
+    raise AttributeError(f"module 'datasette_limbic' has no attribute {name!r}")
+
+
+@hookimpl
+def prepare_connection(conn: Any, database: str, datasette: Any) -> None:
+    from . import plugin
+
+    plugin.prepare(conn, database, datasette)
+
+
+@hookimpl
+def startup(datasette: Any) -> Any:
+    from . import plugin
+
+    return plugin.start(datasette)
+
+
+@hookimpl
+def canned_queries(datasette: Any, database: str) -> Any:
+    from . import plugin
+
+    return plugin.canned_queries(datasette, database)
+
+
+@hookimpl
+def get_metadata(datasette: Any) -> dict[str, Any]:
+    from . import plugin
+
+    return plugin.hidden_tables(datasette)
+
+
+@hookimpl
+def register_routes() -> list[tuple[str, Any]]:
+    from .views import ROUTES
+
+    return ROUTES
+
+
+@hookimpl
+def prepare_jinja2_environment(env: Any) -> None:
+    from .views.display import FILTERS
+
+    env.filters.update(FILTERS)
+
+
+@hookimpl
+def database_actions(datasette: Any, actor: Any, database: str) -> Any:
+    from .views import links
+
+    return links.database_actions(datasette, actor, database)
+
+
+@hookimpl
+def table_actions(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    from .views import links
+
+    return links.table_actions(datasette, actor, database, table)
+
+
+@hookimpl
+def row_actions(datasette: Any, actor: Any, database: str, table: str, row: Any) -> Any:
+    from .views import links
+
+    return links.row_actions(datasette, actor, database, table, row)
+
+
+@hookimpl
+def menu_links(datasette: Any, actor: Any) -> Any:
+    from .views import links
+
+    return links.menu_links(datasette, actor)
+
+
+@hookimpl
+def render_cell(
+    row: Any, value: Any, column: str, table: str, database: str, datasette: Any
+) -> Any:
+    from .views import links
+
+    return links.render_cell(row, value, column, table, database, datasette)
+
+
+@hookimpl
+def register_commands(cli: Any) -> None:
+    from .cli import limbic
+
+    cli.add_command(limbic)

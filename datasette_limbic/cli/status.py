@@ -1,0 +1,62 @@
+"""``datasette limbic status``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from .. import connection, status
+from .common import reports_errors
+
+
+@click.command("status")
+@click.argument("database", type=click.Path(dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON")
+@reports_errors
+def status_command(database: str, as_json: bool) -> None:
+    """What a memory holds, whether its vectors are in step, the parameters in force.
+
+    Reads only.
+
+    \b
+      datasette limbic status memory.db
+    """
+    conn = connection.connect(database, readonly=True)
+    try:
+        found = status.status(conn)
+    finally:
+        conn.close()
+    click.echo(json.dumps(found, ensure_ascii=False, indent=2) if as_json else as_text(found))
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The status for people."""
+    counts, recency = found["counts"], found["recency"]
+    lines = [
+        f"{counts['entities']:,} entities ({counts['archived']:,} archived), "
+        f"{counts['observations']:,} observations ({counts['flagged']:,} flagged), "
+        f"{counts['relations']:,} relations ({counts['ended_relations']:,} ended)",
+        f"{counts['accesses']:,} logged accesses, "
+        f"{counts['co_occurrences']:,} co-occurring pairs, {counts['imports']:,} imports",
+    ]
+    vectors = found["vectors"]
+    if not vectors["usable"]:
+        lines.append(f"vectors: not usable: {vectors['reason']}")
+    for name, state in vectors["collections"].items():
+        lines.append(
+            f"vectors of {name}: {state['indexed']:,} of {state['items']:,}, "
+            f"model {state['model'] or 'none yet'}, dimension {state['dimension'] or '–'}, "
+            + ("in step" if state["in_step"] else f"{state['pending']:,} pending: run "
+               "'datasette limbic sync'")
+        )
+    lines.append("parameters: " + ", ".join(f"{k} {v}" for k, v in found["parameters"].items()))
+    if found["parameter_warning"]:
+        lines.append(f"warning: {found['parameter_warning']}")
+    lines.append(
+        f"recency at reading time: half-life {recency['recency_half_life_days']:g} days "
+        f"(insights {recency['insight_half_life_days']:g}), longer with degree; exempt: "
+        f"{', '.join(recency['exempt_types']) or 'none'}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""``datasette limbic sync``: bring vectors and text index in line with the rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from .common import reports_errors
+
+
+@click.command("sync")
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
+@click.option(
+    "-m",
+    "--model",
+    help="Embedding model of llm; left out: the one the file was embedded with, else the "
+    "packaged limbic-multilingual, which works offline.",
+)
+@click.option("--full", is_flag=True, help="Check every text, not only what is marked as changed.")
+@click.option("--reembed", is_flag=True, help="Discard all vectors first; may change the model.")
+@click.option(
+    "--batch-size", type=click.IntRange(1), help="Texts embedded (and committed) at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@reports_errors
+def sync_command(
+    path: str, model: str | None, full: bool, reembed: bool, batch_size: int | None, as_json: bool
+) -> None:
+    """Embed what changed in FILE, forget what was deleted, repair the indexes.
+
+    Safe to stop at any time: the next run goes on from there. Where nothing changed, nothing
+    is written but the date.
+
+    Vectors are stored as llm stores them, so these lines embed the same texts, and sync then
+    only has to index them:
+
+    \b
+      llm embed-multi entities -d memory.db \\
+        --sql 'select id, content from entity_snapshots' -m limbic-multilingual
+      llm embed-multi observations -d memory.db \\
+        --sql 'select id, content from observations' -m limbic-multilingual
+      llm similar entities -d memory.db -c 'who works on billing'
+
+    \b
+    Examples:
+      datasette limbic sync memory.db
+      datasette limbic sync memory.db --full
+      datasette limbic sync memory.db --reembed -m sentence-transformers/all-MiniLM-L6-v2
+    """
+    from ..connection import connect
+    from ..sync import sync
+
+    conn = connect(path)
+    try:
+        with _Bars() as bars:
+            summary = sync(
+                conn,
+                model=model,
+                full=full,
+                reembed=reembed,
+                batch_size=batch_size,
+                progress=bars.show if sys.stderr.isatty() else None,
+            )
+    finally:
+        conn.close()
+    click.echo(json.dumps(summary.as_dict(), indent=2) if as_json else summary.text())
+
+
+class _Bars(ExitStack):
+    """One progress bar on stderr for each collection, opened when it first has something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bars: dict[str, Any] = {}
+
+    def show(self, done: int, total: int, collection: str) -> None:
+        bar = self.bars.get(collection)
+        if bar is None:
+            self.close()  # finishes the line of the one before
+            bar = self.enter_context(
+                click.progressbar(length=total, label=collection, file=sys.stderr)
+            )
+            self.bars[collection] = bar
+        bar.length = total
+        bar.update(done - bar.pos)

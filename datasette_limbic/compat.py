@@ -1,0 +1,84 @@
+"""Every difference between Datasette 0.65 and the 1.0 alphas, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from datasette import Forbidden, hookspecs
+from datasette.app import Datasette
+
+ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
+
+
+async def require_view(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str, tables: Iterable[str]
+) -> None:
+    """Raise Forbidden unless ``actor`` may view the database and each of the tables."""
+    if ONE_POINT_ZERO:
+        from datasette.resources import DatabaseResource, TableResource
+
+        await datasette.ensure_permission(
+            action="view-database", resource=DatabaseResource(database), actor=actor
+        )
+        for table in tables:
+            await datasette.ensure_permission(
+                action="view-table", resource=TableResource(database, table), actor=actor
+            )
+        return
+    for table in tables:
+        # table, then database, then instance: the first that has an opinion decides, as on
+        # Datasette's own table page
+        await datasette.ensure_permissions(
+            actor,
+            [("view-table", (database, table)), ("view-database", database), "view-instance"],
+        )
+    await datasette.ensure_permissions(actor, [("view-database", database), "view-instance"])
+
+
+async def may_execute_sql(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str
+) -> bool:
+    """Whether ``actor`` may write SQL of their own on this database."""
+    if ONE_POINT_ZERO:
+        from datasette.resources import DatabaseResource
+
+        return bool(
+            await datasette.allowed(
+                action="execute-sql", resource=DatabaseResource(database), actor=actor
+            )
+        )
+    return bool(
+        await datasette.permission_allowed(actor, "execute-sql", resource=database, default=True)
+    )
+
+
+async def may_view(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str, tables: Iterable[str]
+) -> bool:
+    """Whether ``actor`` may see our pages of this database: for links in menus."""
+    try:
+        await require_view(datasette, actor, database, tables)
+    except Forbidden:
+        return False
+    return True
+
+
+async def add_stored_query(
+    datasette: Datasette, database: str, name: str, sql: str, *, title: str, description: str,
+    parameters: tuple[str, ...],
+) -> None:
+    """Register a trusted stored query (1.0; on 0.65 the canned_queries hook answers)."""
+    if not ONE_POINT_ZERO:
+        return
+    await datasette.add_query(
+        database,
+        name,
+        sql,
+        title=title,
+        description=description,
+        parameters=parameters,
+        is_trusted=True,
+        hide_sql=False,
+        source="datasette-limbic",
+    )

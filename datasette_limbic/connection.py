@@ -1,0 +1,143 @@
+"""Opening SQLite files, and making a connection ready: sqlite-vec, functions, pragmas."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from .errors import DatabaseUnusable
+
+log = logging.getLogger("datasette_limbic")
+
+# Pages of the index are read again at each query: a large map and cache halve the time of a
+# KNN over 100k vectors (measured, see benchmarks/).
+MMAP_SIZE = 1 << 30
+CACHE_KIB = 65536
+BUSY_TIMEOUT_S = 10.0
+
+_said = threading.Event()
+
+
+def load_vec(conn: sqlite3.Connection) -> str | None:
+    """Load sqlite-vec into ``conn``. Returns None when loaded, else the reason in a sentence.
+
+    Extension loading is closed again afterwards, so that SQL of users cannot load anything.
+    Never raises: without vectors, text search goes on.
+    """
+    try:
+        conn.execute("select vec_version()").fetchone()
+        return None
+    except sqlite3.OperationalError:
+        log.debug("sqlite-vec not yet on this connection; loading it")
+    try:
+        import sqlite_vec
+    except ImportError:
+        return _say("sqlite-vec is not installed: pip install sqlite-vec")
+    if not hasattr(conn, "enable_load_extension"):
+        return _say(
+            "this Python's sqlite3 cannot load extensions, so there is no vector search: "
+            "pip install pysqlite3, or use a Python built with loadable extensions"
+        )
+    try:
+        conn.enable_load_extension(True)
+        try:
+            sqlite_vec.load(conn)
+        finally:
+            conn.enable_load_extension(False)
+    except (sqlite3.Error, OSError) as error:
+        return _say(f"sqlite-vec could not be loaded ({error}): pip install -U sqlite-vec")
+    return None
+
+
+def _say(reason: str) -> str:
+    """Log the reason once per process, not once per connection."""
+    if not _said.is_set():
+        _said.set()
+        log.warning("%s. Text search works without it.", reason)
+    return reason
+
+
+def vec_missing(conn: sqlite3.Connection) -> str | None:
+    """None where sqlite-vec is on this connection, else a sentence."""
+    try:
+        conn.execute("select vec_version()").fetchone()
+    except sqlite3.OperationalError:
+        return "sqlite-vec is not loaded on this connection"
+    return None
+
+
+def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
+    """Make ``conn`` ready for every statement of ours.
+
+    Loads sqlite-vec, registers the SQL functions with the settings' values, sets the page
+    cache and the map. Returns the reason why vectors cannot be used, or None.
+    """
+    from . import embedding, sql_functions
+
+    missing = load_vec(conn)
+    conn.execute(f"pragma mmap_size={MMAP_SIZE}")
+    conn.execute(f"pragma cache_size=-{CACHE_KIB}")
+    sql_functions.register(
+        conn, settings=settings, embed=embedding.sql_embedder(conn, settings=settings)
+    )
+    return missing
+
+
+def connect(
+    path: str | Path, *, readonly: bool = False, create: bool = False, settings: Any = None
+) -> sqlite3.Connection:
+    """Open a memory database and make it ready.
+
+    ``create`` makes a missing file; without it a missing file is an error. Raises
+    DatabaseUnusable, naming the path and what to do.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DatabaseUnusable(f"{path} is a directory: give the path of a SQLite file")
+    if not create and not path.exists():
+        raise DatabaseUnusable(
+            f"{path} does not exist: create it with 'datasette limbic init {path}'"
+        )
+    if create and not path.parent.exists():
+        raise DatabaseUnusable(f"the folder {path.parent} does not exist: create it first")
+    mode = "ro" if readonly else "rwc" if create else "rw"
+    try:
+        conn = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            check_same_thread=False,
+        )
+        conn.execute("pragma schema_version").fetchone()
+        conn.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise unusable(path, error) from error
+    conn.execute("pragma foreign_keys=on")
+    try:
+        prepare(conn, settings)
+    except sqlite3.DatabaseError as error:
+        conn.close()
+        raise unusable(path, error) from error
+    return conn
+
+
+def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:
+    """The sentence for an error that SQLite raised on the file ``path``."""
+    text = str(error)
+    if "not a database" in text:
+        what = f"{path} is not a SQLite database: give the path of a SQLite file"
+    elif "malformed" in text or "corrupt" in text:
+        what = f"{path} is damaged ({text}): restore a copy, or try 'sqlite3 {path} .recover'"
+    elif "locked" in text or "busy" in text:
+        what = f"{path} is locked by another program: close it, or try again in a moment"
+    elif "readonly" in text or "read-only" in text:
+        what = f"{path} cannot be written: check the rights of the file and of its folder"
+    elif "full" in text:
+        what = f"no room left for {path}: free some disk space; the file is as it was before"
+    else:
+        what = f"{path} cannot be opened: {text}"
+    return DatabaseUnusable(what)

@@ -1,0 +1,165 @@
+"""One entity, whole: what it says, what it is linked to, how it is used, what it scores now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from . import schema, scoring, times
+from .config import Settings
+from .errors import UnknownEntity
+
+PAGE = 100
+PARTNERS = 20
+LOG = 20
+
+OUT = """select r.id, r.relation_type, r.created_at, r.valid_from, r.valid_to,
+  t.id as entity_id, t.name as entity_name, t.entity_type, t.archived_at
+  from relations r join entities t on t.id = r.to_entity where r.from_entity = :id
+  order by r.valid_to is not null, r.relation_type, t.name limit :page offset :skip"""
+IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
+
+DEGREE = """select count(*) from (
+  select distinct n.id from (
+    select to_entity as id, relation_type, valid_to from relations where from_entity = :id
+    union all
+    select from_entity, relation_type, valid_to from relations where to_entity = :id
+  ) r join entities n on n.id = r.id
+  where r.id <> :id and n.archived_at is null and r.relation_type not in ('contiene', 'parte_de')
+    and coalesce(julianday(r.valid_to) > julianday(:now), 1))"""
+
+
+def entity_detail(
+    conn: sqlite3.Connection,
+    entity: int | str,
+    *,
+    settings: Settings | None = None,
+    now: str | None = None,
+    page: int = 1,
+) -> dict[str, Any]:
+    """Everything about one entity, by id or by name.
+
+    Lists longer than 100 come a ``page`` at a time. Raises UnknownEntity and NotAMemory.
+    """
+    settings = settings or Settings()
+    schema.require_memory(conn)
+    column = "id" if isinstance(entity, int) else "name"
+    found = _rows(conn, f"select * from entities where {column} = :entity", {"entity": entity})
+    if not found:
+        raise UnknownEntity(
+            f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"
+        )
+    row = found[0]
+    now = now or times.now_sql()
+    args = {"id": row["id"], "page": PAGE, "skip": (page - 1) * PAGE, "now": now}
+    counts = _rows(
+        conn,
+        """select
+        (select count(*) from observations where entity_id = :id) as observations,
+        (select count(*) from relations where from_entity = :id) as relations_out,
+        (select count(*) from relations where to_entity = :id) as relations_in,
+        (select count(*) from co_occurrences
+          where entity_a_id = :id or entity_b_id = :id) as partners,
+        (select count(*) from entity_access_log where entity_id = :id) as log""",
+        args,
+    )[0]
+    return {
+        **{key: row[key] for key in ("id", "name")},
+        "entityType": row["entity_type"],
+        **{k: v for k, v in row.items() if k not in ("id", "name", "entity_type")},
+        "counts": counts,
+        "page": page,
+        "pages": max(
+            1, -(-max(counts[k] for k in ("observations", "relations_out", "relations_in")) // PAGE)
+        ),
+        "observations": _rows(
+            conn,
+            """select id, content, kind, created_at, similarity_flag, confidence, valid_from,
+            valid_to, coalesce(julianday(valid_to) <= julianday(:now), 0) as ended
+            from observations where entity_id = :id
+            order by id limit :page offset :skip""",
+            args,
+        ),
+        "relations_out": _rows(conn, OUT, args),
+        "relations_in": _rows(conn, IN, args),
+        "signals": _signals(conn, args),
+        "limbic": _factors(conn, row, args, settings),
+        "now": now,
+    }
+
+
+def _rows(
+    conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    cursor = conn.execute(sql, args)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _signals(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
+    access = _rows(
+        conn, "select access_count, last_access from entity_access where entity_id = :id", args
+    )
+    return {
+        "access_count": access[0]["access_count"] if access else 0,
+        "last_access": access[0]["last_access"] if access else None,
+        "log": _rows(
+            conn,
+            f"""select query, accessed_at from entity_access_log where entity_id = :id
+            order by accessed_at desc, id desc limit {LOG}""",
+            args,
+        ),
+        "co_occurrences": _rows(
+            conn,
+            f"""select e.id, e.name, c.co_count, c.last_co from (
+              select entity_b_id as id, co_count, last_co from co_occurrences
+                where entity_a_id = :id
+              union all
+              select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
+            ) c join entities e on e.id = c.id
+            order by c.co_count desc, c.last_co desc, e.id limit {PARTNERS}""",
+            args,
+        ),
+    }
+
+
+def _factors(
+    conn: sqlite3.Connection, row: Mapping[str, Any], args: Mapping[str, Any], settings: Settings
+) -> dict[str, Any]:
+    """The limbic factors as they are now; importance is measured against the whole memory."""
+    degree = conn.execute(DEGREE, args).fetchone()[0]
+    access = conn.execute(
+        """select coalesce(max(case when entity_id = :id then access_count end), 0),
+        coalesce(max(access_count), 0) from entity_access""",
+        args,
+    ).fetchone()
+    last = conn.execute(
+        "select last_access from entity_access where entity_id = :id", args
+    ).fetchone()
+    last_access = last[0] if last else None
+    p = settings.parameters()
+    now = args["now"]
+    half_life = settings.half_life_days(row["entity_type"])
+    hours = times.hours_since(last_access, now)
+    return {
+        "degree": degree,
+        "importance": scoring.compute_importance(
+            access[0], access[1], degree, beta_deg=p.beta_deg, d_max=p.d_max
+        ),
+        "temporal_factor": scoring.compute_temporal_factor(
+            last_access,
+            row["created_at"],
+            now=now,
+            lambda_hourly=p.lambda_hourly,
+            floor=p.temporal_floor,
+        ),
+        "temporal_score": scoring.temporal_score(
+            row["last_activity_at"], half_life, degree, now=now
+        ),
+        "half_life_days": half_life,
+        "consolidation_importance": scoring.consolidation_importance(
+            access[0], None if hours is None else hours / 24
+        ),
+    }

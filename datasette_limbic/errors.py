@@ -1,0 +1,78 @@
+"""Every condition a caller can meet, one class each.
+
+Each is a subclass of a builtin, so library users may catch what they know, and each message
+holds the value that was wrong and what to do next. Only the command line turns them into
+``click.ClickException`` and only the views turn them into an HTTP status.
+"""
+
+from __future__ import annotations
+
+
+class LimbicError(Exception):
+    """Base of everything this package raises on purpose. ``status`` is the HTTP status."""
+
+    status = 500
+
+
+class BadParameter(LimbicError, ValueError):
+    """An argument of a search or a setting is outside what it may be."""
+
+    status = 400
+
+
+class QueryTooLong(BadParameter):
+    """The query text is longer than the limit."""
+
+
+class UnknownEntity(LimbicError, LookupError):
+    """No entity has that id or name."""
+
+    status = 404
+
+
+class NotAMemory(LimbicError, LookupError):
+    """The database holds none of our tables (``datasette limbic init`` has not run)."""
+
+    status = 404
+
+
+class SchemaConflict(LimbicError, ValueError):
+    """A table of ours exists already with columns of another program."""
+
+    status = 409
+
+
+class DatabaseUnusable(LimbicError, OSError):
+    """The file cannot be opened: missing, not SQLite, corrupt, locked or not writable."""
+
+    status = 500
+
+
+class UnknownFormat(LimbicError, ValueError):
+    """The import file is none of the shapes we read."""
+
+    status = 400
+
+
+class UnknownModel(LimbicError, LookupError):
+    """``llm`` knows no embedding model of that name."""
+
+    status = 400
+
+
+class ModelMismatch(LimbicError, ValueError):
+    """The query's vector has another dimension than the index."""
+
+    status = 409
+
+
+class VectorsUnavailable(LimbicError, RuntimeError):
+    """sqlite-vec cannot be loaded, or there is no index."""
+
+    status = 503
+
+
+class IndexedElsewhere(LimbicError, ValueError):
+    """The collection was embedded with another model than the one asked for."""
+
+    status = 409

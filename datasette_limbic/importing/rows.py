@@ -1,0 +1,317 @@
+"""Turning one JSON object into an entity, a relation or an access, whatever its dialect.
+
+Every spelling met in real memory files is read; what cannot be used is noted by name in
+``Notes``, or the whole row comes back as a ``Rejection`` with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..times import to_sql
+
+GENERIC = "Generic"
+MAX_ACCESS_NAMES = 1000
+
+_FROM = ("from", "from_entity", "fromEntity")
+_TO = ("to", "to_entity", "toEntity")
+_RELATION_TYPE = ("relationType", "relation_type")
+_ENTITY_TYPE = ("entityType", "entity_type")
+_OBSERVATION_TEXT = ("content", "text", "observation")
+_CREATED = ("createdAt", "created_at", "timestamp")
+_VALID_FROM = ("validFrom", "valid_from")
+_VALID_TO = ("validTo", "valid_to")
+# What was replaced or ended is history: imported as live, a corrected fact would come back.
+_SUPERSEDED = (*_VALID_TO, "supersededAt", "superseded_at")
+_ENDED = (*_VALID_TO, "endedAt", "ended_at")
+_KINDS = ("entity", "relation", "access")
+_SECTION_KIND = {"entities": "entity", "relations": "relation"}
+
+
+class Observation(NamedTuple):
+    content: str
+    created_at: str | None = None
+    kind: str | None = None
+    confidence: float | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    flag: int = 0
+
+
+@dataclass(slots=True)
+class Entity:
+    """``entity_type`` and ``confidence`` are None where the row does not say."""
+
+    name: str
+    entity_type: str | None
+    observations: list[Observation]
+    skipped: list[str]
+    created_at: str | None = None
+    updated_at: str | None = None
+    last_activity_at: str | None = None
+    archived_at: str | None = None
+    archived_reason: str | None = None
+    confidence: float | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+
+
+class Relation(NamedTuple):
+    source: str
+    target: str
+    relation_type: str
+    created_at: str | None
+    valid_from: str | None
+    valid_to: str | None
+
+
+class Access(NamedTuple):
+    query: str | None
+    accessed_at: str
+    names: list[str]
+
+
+class Rejection(NamedTuple):
+    reason: str
+
+
+Row = Entity | Relation | Access | Rejection
+
+
+@dataclass
+class Notes:
+    """What was met and not used: keys without a home, values that cannot be read."""
+
+    extra_keys: Counter[str] = field(default_factory=Counter)
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    replaced_characters: int = 0
+
+    def extras(self, kind: str, left: dict[str, Any]) -> None:
+        for key in left:
+            self.extra_keys[f"{kind}.{self.text(key)}"[:200]] += 1
+
+    def cannot_read(self, field_name: str, value: object) -> None:
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        self.unreadable[field_name, self.text(shown[:60])] += 1
+
+    def text(self, text: str) -> str:
+        """``text`` as SQLite can hold it: a lone surrogate is no character, U+FFFD stands in."""
+        if text.isascii():
+            return text
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.replaced_characters += 1
+            # surrogates that form a pair are one character, written in two escapes
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text
+
+
+def parse_row(value: object, section: str | None, notes: Notes) -> Row:
+    """Read one decoded row. ``section`` is the list it stands in, which tells its kind."""
+    if not isinstance(value, dict):
+        return Rejection(f"no object but {_kind_of(value)}")
+    kind = _tell_kind(value, section)
+    if kind == "entity":
+        return _entity(dict(value), notes)
+    if kind == "relation":
+        return _relation(dict(value), notes)
+    if kind == "access":
+        return _access(dict(value), notes)
+    return Rejection(notes.text(_unknown(value)))
+
+
+def _tell_kind(value: dict[str, Any], section: str | None) -> str | None:
+    """By the section, else by the discriminator, else by the keys."""
+    if section in _SECTION_KIND:
+        return _SECTION_KIND[section]
+    for key in ("type", "_type"):
+        given = value.get(key)
+        if isinstance(given, str) and given.lower() in _KINDS:
+            return given.lower()
+    has_ends = any(k in value for k in _FROM) and any(k in value for k in _TO)
+    has_content = "observations" in value or any(k in value for k in _ENTITY_TYPE)
+    if "type" in value or "_type" in value:
+        # an unknown type may be the entity's own, but only next to its observations
+        return "entity" if "name" in value and "observations" in value else None
+    if has_ends and any(k in value for k in _RELATION_TYPE):
+        return "relation"
+    return "entity" if "name" in value and has_content else None
+
+
+def _unknown(value: dict[str, Any]) -> str:
+    for key in ("type", "_type"):
+        if key in value:
+            return f"unknown record type {json.dumps(value[key], ensure_ascii=False)[:80]}"
+    keys = ", ".join(list(value)[:8])[:200]
+    return f"neither entity nor relation: keys {keys}" if keys else "an empty object"
+
+
+def _entity(left: dict[str, Any], notes: Notes) -> Entity | Rejection:
+    name = _text(_take(left, ("name",)), notes)
+    if name is None or not name.strip():
+        return Rejection("entity without a name")
+    entity_type = _text(_take(left, _ENTITY_TYPE), notes)
+    for key in ("type", "_type"):
+        given = left.pop(key, None)
+        if entity_type is None and isinstance(given, str) and given.lower() not in _KINDS:
+            entity_type = notes.text(given)
+    observations, skipped = _observations(left.pop("observations", None), notes)
+    entity = Entity(
+        name=name,
+        entity_type=entity_type if entity_type and entity_type.strip() else None,
+        observations=observations,
+        skipped=skipped,
+    )
+    if left:
+        entity.created_at = _time(left, "createdAt", _CREATED, notes)
+        entity.updated_at = _time(left, "updatedAt", ("updatedAt", "updated_at"), notes)
+        entity.last_activity_at = _time(
+            left, "lastActivityAt", ("lastActivityAt", "last_activity_at"), notes
+        )
+        entity.archived_at = _time(left, "archivedAt", ("archivedAt", "archived_at"), notes)
+        entity.archived_reason = _text(_take(left, ("archivedReason", "archived_reason")), notes)
+        entity.confidence = _confidence(left, notes)
+        entity.valid_from = _time(left, "validFrom", _VALID_FROM, notes)
+        entity.valid_to = _time(left, "validTo", _VALID_TO, notes)
+        notes.extras("entity", left)
+    return entity
+
+
+def _observations(value: object, notes: Notes) -> tuple[list[Observation], list[str]]:
+    """The observations that hold a text, and why each of the others was skipped."""
+    if value is None:
+        return [], []
+    found, skipped = [], []
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str) and item.strip():
+            found.append(Observation(notes.text(item)))
+        elif isinstance(item, dict):
+            found.append(_observation_object(dict(item), notes))
+        elif item is None or isinstance(item, str):
+            skipped.append("null" if item is None else "an empty text")
+        else:
+            found.append(Observation(notes.text(_as_text(item))))
+    return found, skipped
+
+
+def _observation_object(left: dict[str, Any], notes: Notes) -> Observation:
+    whole = left.copy()
+    content = _text(_take(left, _OBSERVATION_TEXT), notes)
+    if content is None or not content.strip():
+        # of a shape nobody told us about: kept as it stands rather than lost
+        return Observation(notes.text(_as_text(whole)))
+    observation = Observation(
+        content,
+        _time(left, "observation.createdAt", _CREATED, notes),
+        _text(_take(left, ("kind",)), notes),
+        _confidence(left, notes),
+        _time(left, "observation.validFrom", _VALID_FROM, notes),
+        _time(left, "observation.validTo", _SUPERSEDED, notes),
+        1 if _take(left, ("similarityFlag", "similarity_flag")) in (1, "1") else 0,
+    )
+    notes.extras("observation", left)
+    return observation
+
+
+def _relation(left: dict[str, Any], notes: Notes) -> Relation | Rejection:
+    source = _text(_take(left, _FROM), notes)
+    target = _text(_take(left, _TO), notes)
+    relation_type = _text(_take(left, _RELATION_TYPE), notes)
+    for key in ("type", "_type"):
+        given = left.pop(key, None)
+        if relation_type is None and isinstance(given, str) and given.lower() not in _KINDS:
+            relation_type = notes.text(given)
+    for what, text in (("from", source), ("to", target), ("relationType", relation_type)):
+        if text is None or not text.strip():
+            return Rejection(f"relation without {what}")
+    relation = Relation(
+        str(source),
+        str(target),
+        str(relation_type),
+        _time(left, "relation.createdAt", _CREATED, notes),
+        _time(left, "relation.validFrom", _VALID_FROM, notes),
+        _time(left, "relation.validTo", _ENDED, notes),
+    )
+    if left:
+        notes.extras("relation", left)
+    return relation
+
+
+def _access(left: dict[str, Any], notes: Notes) -> Access | Rejection:
+    for key in ("type", "_type"):
+        left.pop(key, None)
+    given = _take(left, ("accessedAt", "accessed_at", "timestamp"))
+    accessed_at = to_sql(given)
+    if accessed_at is None:
+        return Rejection(notes.text(f"access without a readable time: {_as_text(given)[:60]}"))
+    names = left.pop("entities", None)
+    if not isinstance(names, list) or not names:
+        return Rejection("access without a list of entities")
+    if len(names) > MAX_ACCESS_NAMES:
+        return Rejection(f"access of {len(names)} entities, at most {MAX_ACCESS_NAMES} are read")
+    # a name that is no text cannot be known, and is reported as such where names are looked up
+    texts = [_text(name, notes) or notes.text(_as_text(name)) for name in names]
+    query = _text(_take(left, ("query",)), notes)
+    notes.extras("access", left)
+    return Access(query, accessed_at, list(dict.fromkeys(texts)))
+
+
+def _take(left: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Take the first of the spellings that is there; another one stays, and counts as extra."""
+    for name in names:
+        if name in left:
+            return left.pop(name)
+    return None
+
+
+def _text(value: object, notes: Notes) -> str | None:
+    if isinstance(value, str):
+        return notes.text(value)
+    if value is None or isinstance(value, (dict, list)):
+        return None
+    return _as_text(value)
+
+
+def _as_text(value: object) -> str:
+    """A number as JSON writes it, an object or list as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _time(left: dict[str, Any], shown: str, names: tuple[str, ...], notes: Notes) -> str | None:
+    for name in names:
+        if name in left:
+            value = left.pop(name)
+            if value is None or value == "":
+                continue
+            text = to_sql(value)
+            if text is None:
+                notes.cannot_read(shown, value)
+            return text
+    return None
+
+
+def _confidence(left: dict[str, Any], notes: Notes) -> float | None:
+    value = left.pop("confidence", None)
+    if value is None:
+        return None
+    try:
+        number = float("nan" if isinstance(value, bool) else value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if 0.0 <= number <= 1.0:
+        return number
+    notes.cannot_read("confidence", value)
+    return None
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "a list"
+    shown = json.dumps(value, ensure_ascii=False)[:40]
+    return f"{'a text' if isinstance(value, str) else 'a number'} ({shown})"

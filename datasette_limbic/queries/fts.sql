@@ -1,0 +1,39 @@
+-- the rarest terms, while their document frequencies add up to 10,000
+terms as (
+  select json_extract(t.value, '$.match') as term, key as pos, (
+    select min(ifnull(doc, 0)) from json_each(t.value, '$.tokens') w
+    left join _limbic_fts_vocab v on v.term = w.value) as df
+  from json_each(limbic_fts_terms(:q)) t
+),
+kept as (
+  select *, limbic_idf(df, (select max(id) from observations)) as idf from (select *, sum(df) over (order by df, pos) as total,
+    row_number() over (order by df, pos) as n from terms) where total <= 10000 /*rarest*/
+),
+hits as (
+  select rowid as doc, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts
+  where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept)
+  union all
+  select rowid, bm25(_limbic_trigram) from _limbic_trigram
+  where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from (
+    select term from kept where df = 0 and length(term) > 5 /*runs*/))
+  /*short_runs*/
+),
+fts as (
+  select x as id, row_number() over (order by score, x) as fts_rank,
+    -- how much of what the query says, by its terms' rarity, the best texts hold
+    min(1, -score / (select sum(idf) from kept)) as covered
+  from (
+    -- the name and the best observation both count; a long entity does not win by its length
+    select x, ifnull(min(iif(named, score, null)), 0)
+      + ifnull(min(iif(named, null, score)), 0) as score
+    from (
+      select doc / 2 as x, 1 as named, score from hits where doc % 2 = 0
+      union all
+      select entity_id, 0, score from hits cross join p
+      cross join observations o on o.id = doc / 2
+      where doc % 2 and ifnull(julianday(valid_to) > at, 1)
+        and ifnull(julianday(valid_from) <= at, 1)
+    ) group by x
+  ) cross join live on live_id = x
+  order by 2 limit (select k from p)
+)

@@ -1,0 +1,79 @@
+-- The ranking, whole. Parameters arrive as text from Datasette's form; '' means the default.
+with p as (
+  select lim, lim * limbic_arg(:expansion_factor, 3) as k, now,
+    julianday(limbic_arg(:as_of, now)) as at, :include_archived = '1' as archived,
+    nullif(:type, '') as typ
+  from (select max(1, limbic_arg(:limit, 10)) as lim,
+    limbic_arg(:now, datetime('now')) as now)
+),
+live as not materialized (
+  select id as live_id from entities, p
+  where (archived or archived_at is null) and (typ is null or entity_type = typ)
+    and ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)
+),
+/*knn*/,
+/*text*/,
+found as (
+  select id, min(distance) as distance, min(knn_rank) as knn_rank, min(fts_rank) as fts_rank,
+    min(covered) as covered
+  from (select *, null as fts_rank, null as covered from knn
+    union all select id, null, null, fts_rank, covered from fts) group by id
+),
+-- signals, for the pool alone
+pool as (
+  select e.id, name, entity_type, created_at, last_activity_at, distance, knn_rank, fts_rank,
+    covered, ifnull(access_count, 0) as access_count, last_access,
+    (select count(*) from (
+      select distinct n.id from (
+        select to_entity as x, relation_type, valid_to from relations where from_entity = e.id
+        union all
+        select from_entity, relation_type, valid_to from relations where to_entity = e.id
+      ) r cross join entities n on n.id = x
+      where x <> e.id and archived_at is null and relation_type not in ('contiene', 'parte_de')
+        and ifnull(julianday(r.valid_to) > at, 1)
+      limit limbic_arg(:d_max, 15))) as degree
+  from found f cross join p cross join entities e on e.id = f.id
+  left join entity_access a on entity_id = e.id
+),
+/*pairs*/,
+boosts as (
+  select id as x, cooc_boost(co_count, last_co, now, :lambda_hourly, :cooc_temporal_floor,
+    :cooc_cap) as boost
+  from (select a as id, co_count, last_co from pairs
+    union all select b, co_count, last_co from pairs), p group by id
+),
+factors as (
+  select pool.*, lim, now, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
+    limbic_rrf(:rrf_k, knn_rank, fts_rank) as rrf_score,
+    limbic_importance(access_count, max(access_count) over (), degree, :beta_deg, :d_max)
+      * iif(:consolidation = '1', 1 + consolidation_importance(
+        access_count, limbic_hours(last_access, now) / 24), 1) as importance,
+    iif(:recency = 'activity', null, temporal_factor(
+      last_access, created_at, now, :lambda_hourly, :temporal_floor)) as t1,
+    iif(:recency in ('activity', 'freshest'), temporal_score(
+      last_activity_at, limbic_half_life(entity_type), degree, now), null) as t2
+  from pool cross join p left join boosts on x = id
+),
+based as (
+  select *, case when t1 > t2 then t1 else ifnull(t2, t1) end as temporal_factor,
+    /*base*/ as base from factors
+),
+scored as (
+  select *, limbic_score(base, importance,
+      ifnull(temporal_factor, limbic_arg(:unknown_temporal, 0.5)), cooc_boost, :beta_sal, :gamma
+    ) as limbic_score,
+    iif(ifnull(:strategy, '') in ('', 'auto'), limbic_route(:q, lim), :strategy)
+      as routing_strategy
+  from based
+),
+normed as (
+  select *, limbic_norm(limbic_score, min(limbic_score) over (), max(limbic_score) over ())
+    as limbic_norm from scored
+)
+select id, name, entity_type, distance, limbic_score, iif(routing_strategy = 'limbic',
+    limbic_score, limbic_blend(routing_strategy, base, limbic_norm)) as final_score,
+  /*rrf*/, routing_strategy, knn_rank, fts_rank, base, cosine_sim, importance, temporal_factor,
+  cooc_boost, limbic_norm, access_count, last_access, degree, count(*) over () as candidates
+from normed
+order by final_score desc, id
+limit iif(:explain = '1', -1, limbic_arg(:limit, 10))

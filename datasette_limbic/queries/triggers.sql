@@ -1,0 +1,148 @@
+-- Stock SQLite only: any writer (Datasette's API, sqlite-utils, a script) must be able to fire these.
+
+-- text index ---------------------------------------------------------------------------------
+create trigger limbic_fts_entities_insert after insert on entities begin
+  delete from _limbic_fts where rowid = new.id * 2;
+  insert into _limbic_fts(rowid, name) values (new.id * 2, new.name);
+  delete from _limbic_trigram where rowid = new.id * 2;
+  insert into _limbic_trigram(rowid, content) values (new.id * 2, new.name);
+end;
+create trigger limbic_fts_entities_update after update of id, name on entities
+when old.name is not new.name or old.id is not new.id begin
+  delete from _limbic_fts where rowid = old.id * 2;
+  insert into _limbic_fts(rowid, name) values (new.id * 2, new.name);
+  delete from _limbic_trigram where rowid = old.id * 2;
+  insert into _limbic_trigram(rowid, content) values (new.id * 2, new.name);
+end;
+create trigger limbic_fts_entities_delete after delete on entities begin
+  delete from _limbic_fts where rowid = old.id * 2;
+  delete from _limbic_trigram where rowid = old.id * 2;
+end;
+create trigger limbic_fts_observations_insert after insert on observations begin
+  delete from _limbic_fts where rowid = new.id * 2 + 1;
+  insert into _limbic_fts(rowid, content) values (new.id * 2 + 1, new.content);
+  delete from _limbic_trigram where rowid = new.id * 2 + 1;
+  insert into _limbic_trigram(rowid, content) select new.id * 2 + 1, new.content
+    where new.content glob {unspaced};
+end;
+create trigger limbic_fts_observations_update after update of id, content on observations
+when old.content is not new.content or old.id is not new.id begin
+  delete from _limbic_fts where rowid = old.id * 2 + 1;
+  insert into _limbic_fts(rowid, content) values (new.id * 2 + 1, new.content);
+  delete from _limbic_trigram where rowid = old.id * 2 + 1;
+  insert into _limbic_trigram(rowid, content) select new.id * 2 + 1, new.content
+    where new.content glob {unspaced};
+end;
+create trigger limbic_fts_observations_delete after delete on observations begin
+  delete from _limbic_fts where rowid = old.id * 2 + 1;
+  delete from _limbic_trigram where rowid = old.id * 2 + 1;
+end;
+
+-- vectors that went stale --------------------------------------------------------------------
+create trigger limbic_stale_entities_insert after insert on entities begin
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.id);
+end;
+create trigger limbic_stale_entities_update
+after update of id, name, entity_type, archived_at, valid_from, valid_to on entities begin
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.id);
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.id);
+end;
+-- a neighbour's snapshot holds this name, and leaves archived ones out
+create trigger limbic_stale_entities_renamed after update of name, archived_at on entities
+when old.name is not new.name or (old.archived_at is null) <> (new.archived_at is null) begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select 'entities', from_entity from relations where to_entity = new.id;
+end;
+create trigger limbic_stale_entities_delete before delete on entities begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select 'entities', from_entity from relations where to_entity = old.id;
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.id);
+end;
+create trigger limbic_stale_observations_insert after insert on observations begin
+  insert or ignore into limbic_stale(collection, item_id) values ('observations', new.id);
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.entity_id);
+end;
+create trigger limbic_stale_observations_update
+after update of id, entity_id, content, valid_from, valid_to on observations begin
+  insert or ignore into limbic_stale(collection, item_id) values ('observations', old.id);
+  insert or ignore into limbic_stale(collection, item_id) values ('observations', new.id);
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.entity_id);
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.entity_id);
+end;
+create trigger limbic_stale_observations_delete after delete on observations begin
+  insert or ignore into limbic_stale(collection, item_id) values ('observations', old.id);
+  insert or ignore into limbic_stale(collection, item_id)
+    select 'entities', id from entities where id = old.entity_id;
+end;
+create trigger limbic_stale_relations_insert after insert on relations begin
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.from_entity);
+end;
+create trigger limbic_stale_relations_update after update on relations begin
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.from_entity);
+  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.from_entity);
+end;
+create trigger limbic_stale_relations_delete after delete on relations begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select 'entities', id from entities where id = old.from_entity;
+end;
+-- llm writes with INSERT OR REPLACE: a new vector must reach the index too
+create trigger limbic_stale_embeddings_insert after insert on embeddings begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select name, cast(new.id as integer) from collections
+    where id = new.collection_id and name in ('entities', 'observations');
+end;
+create trigger limbic_stale_embeddings_update
+after update of id, embedding, content_hash on embeddings begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select name, cast(new.id as integer) from collections
+    where id = new.collection_id and name in ('entities', 'observations');
+end;
+create trigger limbic_stale_embeddings_delete after delete on embeddings begin
+  insert or ignore into limbic_stale(collection, item_id)
+    select name, cast(old.id as integer) from collections
+    where id = old.collection_id and name in ('entities', 'observations');
+end;
+
+-- activity (DDR-007) -------------------------------------------------------------------------
+create trigger limbic_activity_entities_insert after insert on entities
+when new.last_activity_at is null and not exists (select 1 from _limbic_guard) begin
+  update entities set last_activity_at = datetime('now') where id = new.id;
+end;
+create trigger limbic_activity_entities_update
+after update of name, entity_type, confidence, valid_from, valid_to on entities
+when not exists (select 1 from _limbic_guard) and (
+  old.name is not new.name or old.entity_type is not new.entity_type
+  or old.confidence is not new.confidence
+  or old.valid_from is not new.valid_from or old.valid_to is not new.valid_to) begin
+  update entities set
+    last_activity_at = datetime('now'),
+    updated_at = case when new.updated_at is old.updated_at then datetime('now')
+                      else new.updated_at end
+  where id = new.id;
+end;
+create trigger limbic_activity_observations_insert after insert on observations
+when not exists (select 1 from _limbic_guard) begin
+  update entities set last_activity_at = datetime('now') where id = new.entity_id;
+end;
+create trigger limbic_activity_observations_update
+after update of content, kind, confidence, valid_from, valid_to on observations
+when not exists (select 1 from _limbic_guard) and (
+  old.content is not new.content or old.kind is not new.kind
+  or old.confidence is not new.confidence
+  or old.valid_from is not new.valid_from or old.valid_to is not new.valid_to) begin
+  update entities set last_activity_at = datetime('now') where id = new.entity_id;
+end;
+create trigger limbic_activity_relations_insert after insert on relations
+when new.relation_type not in ('contiene', 'parte_de')
+  and not exists (select 1 from _limbic_guard) begin
+  update entities set last_activity_at = datetime('now')
+  where id in (new.from_entity, new.to_entity);
+end;
+-- asserting an ended relation again reopens it
+create trigger limbic_activity_relations_reopen after update of valid_to on relations
+when old.valid_to is not null and new.valid_to is null
+  and new.relation_type not in ('contiene', 'parte_de')
+  and not exists (select 1 from _limbic_guard) begin
+  update entities set last_activity_at = datetime('now')
+  where id in (new.from_entity, new.to_entity);
+end;

@@ -1,0 +1,270 @@
+"""Search: one function behind the page, its JSON, the command line and the Python API."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from datasette.utils import sqlite_timelimit
+from datasette.utils.sqlite import sqlite3
+
+from . import connection, embedding, schema, statement, text
+from .config import Settings
+from .errors import LimbicError, ModelMismatch, UnknownModel
+from .request import Request, applied_parameters, parse
+from .statement import Shape
+
+log = logging.getLogger("datasette_limbic")
+
+# Above this many archived entities the index filters them before the cut: the filter costs a
+# tenth of the KNN, raising k by a few costs nothing.
+ARCHIVED_BY_INDEX = 200
+MAX_K = 4096
+
+ROW_KEYS = ("base", "cosine_sim", "importance", "temporal_factor", "cooc_boost", "limbic_norm")
+
+
+def search(
+    conn: sqlite3.Connection,
+    query: str | Request = "",
+    *,
+    settings: Settings | None = None,
+    sql_link: Callable[[str], str] | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Rank the entities of a memory for a query.
+
+    ``conn`` comes from ``connection.connect`` (or is prepared by the plugin); ``query`` is text
+    or a parsed Request; ``arguments`` are those of the URL (``limit``, ``mode``, ``strategy``,
+    ``type``, ``explain``, ``now`` …). Returns the response of the JSON API: ``query, limit,
+    mode, strategy, now, parameters, candidates, degraded, confident, results, sql_url`` and,
+    with ``explain``, ``losers``. ``sql_link`` turns the URL query of the SQL page into a URL.
+    Never writes. Raises BadParameter and NotAMemory.
+    """
+    settings = settings or Settings()
+    schema.require_memory(conn)
+    if not isinstance(query, Request):
+        query = parse({"q": query, **arguments}, settings, applied_parameters(conn))
+    request = query
+
+    shape, reasons = choose_shape(conn, request, settings)
+    rows, shape = _run(conn, request, shape, settings, reasons)
+    results, losers = rows[: request.limit], rows[request.limit :]
+    observations = _observations(conn, [r["id"] for r in results], request)
+    best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
+    model = embedding.collection_info(conn, "entities") if shape.vectors else None
+    floor = settings.floor(settings.model or (model.model_id if model else None))
+    confident = bool(rows) and (
+        shape.listing
+        or (best is not None and best >= floor)
+        or _holds_every_term(conn, request.query, rows)
+    )
+    url_query = statement.url_query(statement.build(shape), request.varied())
+    answer: dict[str, Any] = {
+        "query": request.query,
+        "limit": request.limit,
+        "mode": request.mode,
+        "strategy": "limbic" if shape.listing else request.strategy,
+        "fusion": request.fusion,
+        "recency": request.recency,
+        "now": request.now,
+        "parameters": asdict(request.parameters),
+        "type": request.type,
+        "as_of": request.as_of,
+        "include_archived": request.include_archived,
+        "candidates": len(rows),
+        "degraded": "; ".join(reasons) or None,
+        "confident": confident,
+        "best_cosine_sim": best,
+        "confidence_floor": floor,
+        "reason": None if rows else _why_empty(conn, request),
+        "results": [_result(r, request, observations.get(r["id"], [])) for r in results],
+        "sql_url": sql_link(url_query) if sql_link else "?" + url_query,
+    }
+    if request.explain:
+        answer["losers"] = [_result(r, request, None) for r in losers]
+    return answer
+
+
+def choose_shape(
+    conn: sqlite3.Connection, request: Request, settings: Settings
+) -> tuple[Shape, list[str]]:
+    """Which candidates this search can use, and a sentence for each that it has to do without."""
+    reasons: list[str] = []
+    if not request.query:
+        return Shape(vectors=False, text=False, listing=True, hybrid=False), reasons
+    has_text = request.mode != "semantic" and bool(
+        text.fts_terms(request.query) or text.cjk_runs(request.query)
+    )
+    vectors = request.mode != "text"
+    if vectors:
+        problem = _vectors_unusable(conn, request.query, settings)
+        if problem:
+            reasons.append(problem)
+            vectors = False
+            # a semantic search without vectors still answers, from the text
+            has_text = has_text or bool(text.fts_terms(request.query))
+    archived = 0
+    if vectors and not request.include_archived:
+        archived = conn.execute(
+            "select count(*) from entities where archived_at is not null"
+        ).fetchone()[0]
+    return (
+        Shape(
+            vectors=vectors,
+            text=has_text,
+            hybrid=request.mode == "hybrid",
+            by_type=request.type is not None and len(request.type) <= 1000,
+            many_archived=archived > ARCHIVED_BY_INDEX,
+            unspaced=bool(text.cjk_runs(request.query)),
+            fusion=request.fusion,
+            large_pool=2 * request.limit * request.expansion_factor > statement.SMALL_POOL,
+        ),
+        reasons,
+    )
+
+
+def _vectors_unusable(conn: sqlite3.Connection, query: str, settings: Settings) -> str | None:
+    """Why there is no vector search for this query, in a sentence; None where there is."""
+    missing = connection.vec_missing(conn)
+    if missing:
+        return f"{missing}, so only text was searched"
+    info = embedding.collection_info(conn, "entities")
+    row = conn.execute(
+        "select dimension, vectors from limbic_indexes where collection = 'entities'"
+    ).fetchone()
+    if info is None or row is None or not row[1]:
+        return "there are no vectors yet, so only text was searched: run datasette limbic sync"
+    model_id = settings.model or info.model_id
+    try:
+        vector = embedding.embed_query(model_id, query, prefix=settings.query_prefix)
+    except UnknownModel as error:
+        return f"{error}; only text was searched"
+    except LimbicError as error:
+        return f"{error}; only text was searched"
+    except Exception as error:  # a model is foreign code: its failure must not end the search
+        log.exception("embedding the query with %s failed", model_id)
+        return f"the model {model_id} failed ({error!s:.200}), so only text was searched"
+    if len(vector) != row[0] * 4:
+        return str(
+            ModelMismatch(
+                f"the model {model_id} makes vectors of {len(vector) // 4} dimensions and the "
+                f"index has {row[0]}, so only text was searched: run datasette limbic sync, or "
+                "set the model that made the vectors"
+            )
+        )
+    return None
+
+
+def _run(
+    conn: sqlite3.Connection,
+    request: Request,
+    shape: Shape,
+    settings: Settings,
+    reasons: list[str],
+) -> tuple[list[dict[str, Any]], Shape]:
+    """Run the statement; where vectors take too long, run it again with text alone."""
+    params = request.explained().named()
+    if shape.vectors:
+        try:
+            with sqlite_timelimit(conn, settings.knn_time_limit_ms):
+                return _rows(conn, statement.build(shape), params), shape
+        except sqlite3.OperationalError as error:
+            # vec0 says "chunks iter error" where SQLite was interrupted
+            if not any(word in str(error) for word in ("interrupted", "chunks iter", "vec0")):
+                raise
+            reasons.append(
+                f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
+                "searched (setting knn_time_limit_ms)"
+                if "interrupted" in str(error) or "chunks iter" in str(error)
+                else "the vector index cannot be read, so only text was searched: "
+                "run datasette limbic sync"
+            )
+            has_text = bool(text.fts_terms(request.query) or text.cjk_runs(request.query))
+            shape = replace(shape, vectors=False, text=has_text)
+    return _rows(conn, statement.build(shape), params), shape
+
+
+def _rows(conn: sqlite3.Connection, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    cursor = conn.execute(sql, {name: params[name] for name in statement.PARAMETERS})
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _result(
+    row: Mapping[str, Any], request: Request, observations: list[str] | None
+) -> dict[str, Any]:
+    """One result as the API shows it; losers carry no observations."""
+    matched = [name for name in ("knn", "fts") if row[f"{name}_rank"] is not None]
+    result = {
+        "id": row["id"],
+        "name": row["name"],
+        "entityType": row["entity_type"],
+        "observations": observations,
+        "distance": row["distance"],
+        "limbic_score": row["limbic_score"],
+        "final_score": row["final_score"],
+        "rrf_score": row["rrf_score"],
+        "routing_strategy": row["routing_strategy"],
+        "matched_by": matched,
+        "knn_rank": row["knn_rank"],
+        "fts_rank": row["fts_rank"],
+        "access_count": row["access_count"],
+        "last_access": row["last_access"],
+        "degree": row["degree"],
+        "scoring": {key: row[key] for key in ROW_KEYS} | {"recency": request.recency},
+    }
+    if observations is None:
+        del result["observations"]
+    return result
+
+
+def _observations(
+    conn: sqlite3.Connection, ids: Sequence[int], request: Request
+) -> dict[int, list[str]]:
+    """Observations of the entities ``ids`` that hold at the time of the search, oldest first."""
+    found: dict[int, list[str]] = {i: [] for i in ids}
+    marks = ",".join("?" * len(ids))
+    at = request.as_of or request.now
+    for entity_id, content in conn.execute(
+        f"""select entity_id, content from observations where entity_id in ({marks})
+        and coalesce(julianday(valid_to) > julianday(?), 1)
+        and coalesce(julianday(valid_from) <= julianday(?), 1) order by id""",
+        [*ids, at, at],
+    ):
+        found[entity_id].append(content)
+    return found
+
+
+def _holds_every_term(
+    conn: sqlite3.Connection, query: str, rows: Sequence[Mapping[str, Any]], look_at: int = 10
+) -> bool:
+    """Whether one of the best text hits holds every term of the query, name and text together."""
+    wanted = {token for term in text.fts_terms(query) for token in term.tokens}
+    runs = text.cjk_runs(query)
+    hits = sorted((r for r in rows if r["fts_rank"] is not None), key=lambda r: r["fts_rank"])
+    for row in hits[:look_at] if wanted or runs else ():
+        whole = conn.execute(
+            """select substr(e.name || ' ' || coalesce((select group_concat(content, ' ')
+            from observations where entity_id = e.id), ''), 1, 50000) from entities e
+            where e.id = ?""",
+            [row["id"]],
+        ).fetchone()[0]
+        if all(run in whole for run in runs) and wanted <= set(text.fts_tokens(whole)):
+            return True
+    return False
+
+
+def _why_empty(conn: sqlite3.Connection, request: Request) -> str:
+    """A sentence for an empty answer: an empty memory and a filter are different things."""
+    if not conn.execute("select exists (select 1 from entities)").fetchone()[0]:
+        return "this memory is empty: import a file with datasette limbic import"
+    if request.type is not None:
+        known = conn.execute(
+            "select exists (select 1 from entities where entity_type = ?)", [request.type]
+        ).fetchone()[0]
+        if not known:
+            return f"no entity has the type {request.type!r}"
+    return "nothing in this memory matches"

@@ -1,0 +1,136 @@
+"""The one SQL statement of a search, put together from ``queries/*.sql``.
+
+The ranking is always the same text; the two candidate CTEs, ``knn(id, distance, knn_rank)`` and
+``fts(id, fts_rank, covered)``, have variants (no vectors, no text, no query), and what a query cannot
+need is left out, since the link to Datasette's SQL page carries what ran and must stay short.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from urllib.parse import quote_plus
+
+# Legal in a query string as they are (RFC 3986), so that the link stays short.
+SAFE = "(),*:/!='"
+
+# Order of the named parameters, on Datasette's stored query page too.
+PARAMETERS = (
+    "q",
+    "limit",
+    "strategy",
+    "beta_sal",
+    "gamma",
+    "type",
+    "recency",
+    "consolidation",
+    "include_archived",
+    "as_of",
+    "now",
+    "explain",
+    "expansion_factor",
+    "rrf_k",
+    "beta_deg",
+    "d_max",
+    "lambda_hourly",
+    "temporal_floor",
+    "cooc_temporal_floor",
+    "cooc_cap",
+    "unknown_temporal",
+)
+
+NO_KNN = "knn(id, distance, knn_rank) as (select null, null, null where 0)"
+NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
+
+# vec0 applies its own columns before the cut, so a type filter still fills the pool
+TYPE_FILTER = "and entity_type = :type"
+ARCHIVED_FILTER = "and archived = 0"
+RAREST = "or n = 1"
+# The document's: text counts for what vectors missed alone, by its rank in the pool.
+DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null then 0.2 + 0.6
+  * limbic_norm(rrf_score, min(rrf_score) over (), max(rrf_score) over ()) else cosine_sim end"""
+# Both kinds of evidence count, the stronger decides.
+FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
+# Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
+RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
+  where length(value) > 2"""
+SHORT_RUNS = """union all select t.rowid, -limbic_idf(1, (select max(id) from observations)) from json_each(limbic_cjk_runs(:q))
+  cross join _limbic_trigram t where length(value) < 3 and instr(content, value)"""
+# Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
+SMALL_POOL = 60
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which candidates a search uses."""
+
+    vectors: bool = True
+    text: bool = True
+    listing: bool = False
+    hybrid: bool = True
+    by_type: bool = False
+    many_archived: bool = False
+    unspaced: bool = True
+    large_pool: bool = True
+    fusion: str = "fused"
+
+
+@cache
+def _query(name: str) -> str:
+    return (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
+
+
+def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> str:
+    """The statement for ``shape``. ``knn`` and ``text`` replace the candidate CTEs (tests)."""
+    if shape.listing:
+        knn, text = _query("recent"), NO_TEXT
+    if knn is None:
+        knn = _query("knn") if shape.vectors else NO_KNN
+    if text is None:
+        text = _query("fts") if shape.text else NO_TEXT
+    filters = []
+    if shape.by_type:
+        filters.append(TYPE_FILTER)
+    if shape.many_archived:
+        filters.append(ARCHIVED_FILTER)
+        knn = re.sub(r"\n[^\n]*archived_at is not null[^\n]*", "", knn)
+    sql = _query("search")
+    for mark, piece in (
+        ("/*knn*/", knn.strip()),
+        ("/*text*/", text.strip()),
+        ("/*type*/", " ".join(filters)),
+        ("/*rarest*/", "" if shape.vectors else RAREST),
+        ("/*runs*/", RUNS if shape.unspaced else ""),
+        ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
+        ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
+        ("/*base*/", FUSED_BASE if shape.fusion == "fused" else DOCUMENT_BASE),
+        ("/*rrf*/", "rrf_score" if shape.hybrid else "null as rrf_score"),
+    ):
+        sql = sql.replace(mark, piece)
+    return compact(sql)
+
+
+def compact(sql: str) -> str:
+    """The statement without comments and indentation: URLs have a length limit.
+
+    A line for each CTE remains.
+    """
+    lines = (line.split("--")[0].strip() for line in sql.splitlines())
+    text = " ".join(line for line in lines if line)
+    text = text.replace("( ", "(").replace(" )", ")")
+    return re.sub(r"\), (?=\w+(?:\(.+?\))? as )|\) (?=select id, name)", _break, text)
+
+
+def _break(match: re.Match[str]) -> str:
+    return match.group().rstrip() + "\n"
+
+
+def url_query(sql: str, params: dict[str, object]) -> str:
+    """``sql=…&q=…`` for Datasette's SQL page; characters that a query may hold stay readable.
+
+    Parameters at their default are left out: Datasette sends '' for them.
+    """
+    pairs = [("sql", sql), *((name, params[name]) for name in PARAMETERS if name in params)]
+    return "&".join(f"{name}={quote_plus(str(value), safe=SAFE)}" for name, value in pairs)

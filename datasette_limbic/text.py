@@ -1,0 +1,198 @@
+"""Words: how text is cut, folded, compared and turned into a full-text query.
+
+`fts_terms` sees words as SQLite's FTS5 tokenizer `unicode61 remove_diacritics 2` does, so that a
+term's tokens can be looked up in an `fts5vocab` table. Comparison of texts (`word_tokens`,
+`text_containment`, `normalise`) folds further, with compatibility forms.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+from datasette_limbic.stop_words import STOP_WORDS
+
+__all__ = [
+    "MAX_TERMS",
+    "STOP_WORDS",
+    "Term",
+    "cjk_runs",
+    "fold",
+    "fts_query",
+    "fts_terms",
+    "fts_tokens",
+    "normalise",
+    "text_containment",
+    "word_tokens",
+]
+
+MAX_TERMS = 64
+
+# Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han with its
+# extensions. Korean puts spaces between words, so Hangul is not here.
+_CJK = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u2fdf\u3005-\u3007\u3031-\u3035"
+    "\u3041-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff"
+    "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003fffd"
+)
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+_CJK_ONLY = re.compile(f"(?:[{_CJK}]|[^\\w])+")
+_ASCII_TOKEN = re.compile(r"[0-9a-z]+")
+# What a sentence may begin or end with. Not %, #, +, * or @: "5 %" is not "5", "C#" is not "C".
+_OUTER = " \t\n.,;:!?¡¿…\"'`´«»“”„‘’‚‹›()[]{}<>·•–—-。、，！？；：「」『』（）"
+
+
+class Term(NamedTuple):
+    """One word of a query, as FTS5 takes it.
+
+    `match` is a quoted FTS5 string (a phrase when the word holds several tokens), `tokens` what
+    the tokenizer makes of it (folded), `cjk` whether it is all in a script without spaces, where a
+    word table finds only whole runs and the trigram table (see `cjk_runs`) does better.
+    """
+
+    match: str
+    tokens: tuple[str, ...]
+    cjk: bool = False
+
+
+def fold(text: str) -> str:
+    """Lower case, without diacritics, compatibility forms resolved: `Sesión` → `sesion`."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).lower())
+    kept = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", kept)
+
+
+def fts_tokens(text: str) -> list[str]:
+    """The tokens FTS5's `unicode61 remove_diacritics 2` makes of `text`, in order, folded.
+
+    Letters and numbers of any script make tokens; everything else, also vowel signs that Unicode
+    calls marks (Hindi), separates them. Differs from SQLite only on characters newer than the
+    Unicode tables of one of the two.
+    """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
+    tokens: list[str] = []
+    current: list[str] = []
+    for char in unicodedata.normalize("NFC", text):
+        folded = _fts_char(char)
+        if folded is None:
+            if current:
+                tokens.append("".join(current))
+                current.clear()
+        elif folded or current:
+            current.append(folded)
+    if current:
+        tokens.append("".join(current))
+    return [token for token in tokens if token]
+
+
+def word_tokens(text: str) -> list[str]:
+    """Words for comparing texts: folded (`fold`); a run of a script without spaces gives its
+    overlapping pairs of characters, since it has no words to see."""
+    words: list[str] = []
+    for token in fts_tokens(fold(text)):
+        rest = _CJK_RUN.sub(" ", token).split()
+        words.extend(rest)
+        for run in _CJK_RUN.findall(token):
+            words.extend(run[i : i + 2] for i in range(max(1, len(run) - 1)))
+    return words
+
+
+def fts_terms(text: str) -> list[Term]:
+    """The terms of a query, at most 64, each once, in order.
+
+    Each word between spaces is one term; one that holds several tokens (`POL-358`, `GB/s`,
+    `38.101`) is a phrase. Stop words (en, es) go, unless nothing else remains. Words without a
+    letter or number give no term. `match` is always valid FTS5, whatever the text.
+    """
+    terms: dict[tuple[str, ...], Term] = {}
+    stop: dict[tuple[str, ...], Term] = {}
+    for word in _clean(text).split():
+        tokens = tuple(fts_tokens(word))
+        if not tokens:
+            continue
+        is_stop = len(tokens) == 1 and tokens[0] in STOP_WORDS
+        found = stop if is_stop else terms
+        if tokens not in found and len(found) < MAX_TERMS:
+            found[tokens] = Term(_quote(word), tokens, _CJK_ONLY.fullmatch(word) is not None)
+    return list((terms or stop).values())
+
+
+def cjk_runs(text: str) -> list[str]:
+    """Runs of scripts without spaces (Chinese, Japanese, Thai, Khmer, Lao, Myanmar), each once.
+
+    Also found inside mixed words: `用户ID和身份` gives `用户` and `和身份`.
+    """
+    return list(dict.fromkeys(_CJK_RUN.findall(_clean(text))))[:MAX_TERMS]
+
+
+def fts_query(text: str) -> str:
+    """An FTS5 MATCH expression that finds any of the words of `text`; `''` when it has none."""
+    return " OR ".join(term.match for term in fts_terms(text))
+
+
+def normalise(text: str) -> str:
+    """The form under which two observations are the same text: NFKC, case folded, white space
+    collapsed, outer punctuation stripped (a sign or point before a digit stays)."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    collapsed = " ".join(folded.split())
+    start, end = 0, len(collapsed)
+    while end > 0 and collapsed[end - 1] in _OUTER:
+        end -= 1
+    while start < end and collapsed[start] in _OUTER:
+        if collapsed[start] in "-." and collapsed[start + 1].isalnum():
+            break
+        start += 1
+    # Text of nothing but punctuation stays as it is: "???" is not "!!!".
+    return collapsed[start:end] or collapsed
+
+
+def text_containment(a: str, b: str) -> float | None:
+    """How much of the shorter text is in the longer one: |A ∩ B| / |shorter|, 0 to 1.
+
+    A and B are the sets of word tokens; the shorter is the one with fewer. `None` when a text
+    has no words. Symmetric.
+    """
+    first, second = set(word_tokens(a)), set(word_tokens(b))
+    if not first or not second:
+        return None
+    return len(first & second) / min(len(first), len(second))
+
+
+def _clean(text: str) -> str:
+    # Control characters separate words in FTS5 too; a lone surrogate cannot be bound at all.
+    return "".join(
+        " " if unicodedata.category(c) in ("Cc", "Cs") else c
+        for c in unicodedata.normalize("NFC", text)
+    )
+
+
+def _quote(word: str) -> str:
+    # Outer punctuation means nothing to the word table and would hide hits from a trigram one.
+    start, end = 0, len(word)
+    while start < end and not _fts_char(word[start]):
+        start += 1
+    while end > start and _fts_char(word[end - 1]) is None:
+        end -= 1
+    return '"' + word[start:end].replace('"', '""') + '"'
+
+
+@lru_cache(maxsize=4096)
+def _fts_char(char: str) -> str | None:
+    """What FTS5 makes of one character: its folded form, '' when dropped, None: a separator."""
+    if "\u0300" <= char <= "\u0331":
+        return ""
+    category = unicodedata.category(char)
+    if category[0] not in "LN" and category != "Co":
+        # To SQLite's tables (Unicode 6.1) younger characters are unassigned, and those make
+        # tokens. Of them only the emoji are likely in a query: 🤖 can be found, 😀 cannot.
+        young = char >= "\U0001f900" and category == "So"
+        return char if young else None
+    base = unicodedata.normalize("NFD", char)[0]
+    # SQLite takes diacritics off Latin letters only: ά and й keep theirs.
+    lowered = (base if base.isascii() else char).casefold()
+    return lowered if len(lowered) == 1 else char

@@ -1,0 +1,18 @@
+"""Pages under /{database}/-/limbic, each with a .json twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .entity import entity_page
+from .overview import overview_page
+from .search import search_page
+
+_FORMAT = r"(?P<format>\.json)?"
+_BASE = r"^/(?P<database>[^/]+)/-/limbic"
+
+ROUTES: list[tuple[str, Any]] = [
+    (rf"{_BASE}{_FORMAT}/?$", overview_page),
+    (rf"{_BASE}/search{_FORMAT}$", search_page),
+    (rf"{_BASE}/entity/(?P<entity>[^/.]+){_FORMAT}$", entity_page),
+]

@@ -1,0 +1,140 @@
+"""What templates show, worked out beforehand: numbers as text, widths of bars, marked words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+from datasette.utils.sqlite import sqlite3
+from markupsafe import Markup, escape
+
+from .. import request, text
+from ..config import FUSIONS, MODES, RECENCIES, STRATEGIES
+from .common import Page
+
+SHOWN_OBSERVATIONS = 3
+_WORD = re.compile(r"\w+")
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number for people; an en dash where it is unknown."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{digits}f}"
+    return f"{value:,}"
+
+
+def day(value: Any) -> str:
+    """The day of a stored time; the full text stands in a title attribute."""
+    return "unknown" if not value else str(value)[:10]
+
+
+FILTERS = {"limbic_number": number, "limbic_day": day}
+
+
+def entity_types(conn: sqlite3.Connection) -> list[str]:
+    """The memory's entity types, most frequent first, for the filter."""
+    return [
+        row[0]
+        for row in conn.execute(
+            "select entity_type from entities group by 1 order by count(*) desc, 1 limit 200"
+        )
+    ]
+
+
+def stored_query(asked: request.Request) -> str:
+    """URL query of the stored query page for this search."""
+    return urlencode(asked.varied())
+
+
+def marked(content: str, terms: set[str]) -> Markup:
+    """``content`` escaped, with the words that the query holds in <mark>."""
+    pieces, last = [], 0
+    for match in _WORD.finditer(content):
+        if terms.intersection(text.fts_tokens(match.group())):
+            pieces.append(escape(content[last : match.start()]))
+            pieces.append(Markup("<mark>") + escape(match.group()) + Markup("</mark>"))
+            last = match.end()
+    pieces.append(escape(content[last:]))
+    return Markup("").join(pieces)
+
+
+def query_tokens(query: str) -> set[str]:
+    return {token for term in text.fts_terms(query) for token in term.tokens}
+
+
+def observations(contents: list[str], terms: set[str]) -> list[tuple[int, Markup]]:
+    """The observations to show: those with most words of the query, then the first ones."""
+    order = sorted(
+        range(len(contents)),
+        key=lambda i: (-len(terms & set(text.fts_tokens(contents[i]))), i),
+    )
+    return [(i, marked(contents[i], terms)) for i in order[:SHOWN_OBSERVATIONS]]
+
+
+def bars(row: dict[str, Any], top: float, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The factors of a score: what each is, what it multiplies by, and a width in per cent."""
+    scoring = row["scoring"]
+    temporal = scoring["temporal_factor"]
+    shown = [
+        ("base", "base similarity", scoring["base"], scoring["base"], 1.0),
+        (
+            "salience",
+            "salience",
+            scoring["importance"],
+            1 + parameters["beta_sal"] * scoring["importance"],
+            1 + parameters["beta_sal"] * 1.15,
+        ),
+        (
+            "time",
+            "recency",
+            temporal,
+            parameters["unknown_temporal"] if temporal is None else temporal,
+            1.0,
+        ),
+        (
+            "cooc",
+            "co-occurrence",
+            scoring["cooc_boost"],
+            1 + parameters["gamma"] * scoring["cooc_boost"],
+            1 + parameters["gamma"] * max(top, 1.0),
+        ),
+    ]
+    return [
+        {
+            "key": key,
+            "label": label,
+            "value": value,
+            "factor": factor,
+            "width": round(100 * min(1.0, max(0.0, factor / most)), 1),
+        }
+        for key, label, value, factor, most in shown
+    ]
+
+
+def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict[str, Any]:
+    """The answer with what the search template needs beside it."""
+    terms = query_tokens(asked.query)
+    rows = answer["results"] + answer.get("losers", [])
+    top = max((row["scoring"]["cooc_boost"] for row in rows), default=0.0)
+    for rank, row in enumerate(rows, 1):
+        row["_rank"] = rank
+        row["_url"] = here.url(f"/entity/{row['id']}")
+        row["_bars"] = bars(row, top, answer["parameters"])
+        row["_name"] = marked(row["name"], terms)
+        contents = row.get("observations") or []
+        row["_shown"] = observations(contents, terms)
+        row["_more"] = max(0, len(contents) - SHOWN_OBSERVATIONS)
+    args = {k: v for k, v in here.args.items() if k != "explain"}
+    answer["_explain_url"] = here.url("/search?") + urlencode({**args, "explain": 1})
+    answer["_plain_url"] = here.url("/search?") + urlencode(args)
+    answer["_options"] = {
+        "mode": MODES,
+        "strategy": STRATEGIES,
+        "recency": RECENCIES,
+        "fusion": FUSIONS,
+    }
+    answer["_given"] = here.args
+    return answer

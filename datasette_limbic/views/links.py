@@ -1,0 +1,116 @@
+"""Ways in: menus, actions and cells of Datasette's own pages that lead to ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datasette.app import Datasette
+from markupsafe import Markup
+
+from .. import compat, plugin
+from ..schema import CORE_TABLES
+from .common import limbic_url
+
+# Columns of our tables that hold the id of an entity.
+ENTITY_COLUMNS = {
+    ("entities", "id"),
+    ("entities", "name"),
+    ("observations", "entity_id"),
+    ("relations", "from_entity"),
+    ("relations", "to_entity"),
+    ("entity_access", "entity_id"),
+    ("entity_access_log", "entity_id"),
+    ("co_occurrences", "entity_a_id"),
+    ("co_occurrences", "entity_b_id"),
+}
+
+
+async def _visible(datasette: Datasette, actor: Any, database: str) -> bool:
+    db = datasette.databases.get(database)
+    return (
+        db is not None
+        and database != "_internal"
+        and await plugin.is_memory(db)
+        and await compat.may_view(datasette, actor, database, CORE_TABLES)
+    )
+
+
+def database_actions(datasette: Datasette, actor: Any, database: str) -> Any:
+    async def inner() -> list[dict[str, str]]:
+        if not await _visible(datasette, actor, database):
+            return []
+        return [
+            {
+                "href": limbic_url(datasette, database),
+                "label": "Memory overview",
+                "description": "What this memory holds and whether its vectors are in step",
+            },
+            {
+                "href": limbic_url(datasette, database, "/search"),
+                "label": "Search this memory",
+                "description": "Ranked by similarity, use, recency and co-occurrence",
+            },
+        ]
+
+    return inner
+
+
+def table_actions(datasette: Datasette, actor: Any, database: str, table: str) -> Any:
+    async def inner() -> list[dict[str, str]]:
+        if table not in CORE_TABLES or not await _visible(datasette, actor, database):
+            return []
+        return [
+            {"href": limbic_url(datasette, database, "/search"), "label": "Search this memory"},
+            {"href": limbic_url(datasette, database), "label": "Memory overview"},
+        ]
+
+    return inner
+
+
+def row_actions(datasette: Datasette, actor: Any, database: str, table: str, row: Any) -> Any:
+    async def inner() -> list[dict[str, str]]:
+        column = next((c for t, c in ENTITY_COLUMNS if t == table and c != "name"), None)
+        if column is None or not await _visible(datasette, actor, database):
+            return []
+        column = {"entities": "id", "relations": "from_entity"}.get(table, column)
+        try:
+            entity = row[column]
+        except (KeyError, IndexError):
+            return []
+        if entity is None:
+            return []
+        return [
+            {
+                "href": limbic_url(datasette, database, f"/entity/{entity}"),
+                "label": "See this entity in its memory",
+            }
+        ]
+
+    return inner
+
+
+def menu_links(datasette: Datasette, actor: Any) -> Any:
+    async def inner() -> list[dict[str, str]]:
+        return [
+            {"href": limbic_url(datasette, name), "label": f"Memory: {name}"}
+            for name in await plugin.memories(datasette)
+            if await compat.may_view(datasette, actor, name, CORE_TABLES)
+        ]
+
+    return inner
+
+
+def render_cell(row: Any, value: Any, column: str, table: str, database: str, datasette: Datasette) -> Any:
+    """On Datasette's own page of entities the name leads to our page of the entity.
+
+    Worked out from the row alone, since this runs for every cell of every table.
+    """
+    if table != "entities" or column != "name" or not isinstance(value, str) or not value:
+        return None
+    try:
+        entity = row["id"]
+        row["last_activity_at"]  # a table of another program has no such column
+    except (KeyError, IndexError):
+        return None
+    url = limbic_url(datasette, database, f"/entity/{entity}")
+    return Markup('<a href="{}">{}</a>').format(url, value)

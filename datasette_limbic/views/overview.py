@@ -1,0 +1,34 @@
+"""Overview: how big the memory is, whether its vectors are in step, the way into search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import status
+from .common import Page, page
+
+
+# The documents' tables of what raising each constant does.
+RAISING = {
+    "beta_sal": "how often and how widely something is used counts more",
+    "beta_deg": "well connected entities count more within importance",
+    "d_max": "relations beyond this many still count",
+    "lambda_hourly": "what is not used is forgotten faster",
+    "gamma": "what comes up together counts more; raise beta_sal with it",
+    "rrf_k": "the exact rank in each list counts less",
+    "temporal_floor": "old entities keep more of their score",
+    "cooc_temporal_floor": "old co-occurrences keep more of their weight",
+    "cooc_cap": "co-occurrence may add more before it is cut off",
+    "unknown_temporal": "entities of unknown age rank higher",
+}
+
+
+@page
+async def overview_page(here: Page) -> tuple[str, dict[str, Any]]:
+    data = await here.db.execute_fn(lambda conn: status.status(conn, settings=here.settings))
+    data["database"] = here.db.name
+    data["_parameters"] = [
+        {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
+        for name, value in data["parameters"].items()
+    ]
+    return "limbic_overview.html", data
