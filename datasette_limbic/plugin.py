@@ -104,7 +104,8 @@ async def _stored_sql(datasette: Datasette, database: str) -> str:
         )
 
     vectors = await datasette.get_database(database).execute_fn(has_vectors)
-    return statement.build(Shape(vectors=vectors))
+    settings = settings_for(datasette, database)
+    return statement.build(Shape(vectors=vectors, fusion=settings.fusion, form=True))
 
 
 def hidden_tables(datasette: Datasette) -> dict[str, Any]:

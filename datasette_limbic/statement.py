@@ -53,6 +53,9 @@ DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null th
   * limbic_norm(rrf_score, min(rrf_score) over (), max(rrf_score) over ()) else cosine_sim end"""
 # Both kinds of evidence count, the stronger decides.
 FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
+# A form is shown before anyone has typed a query, and vec0 refuses NULL: any vector, no rows.
+FORM_VECTOR = "ifnull(limbic_embed(:q), (select embedding from _limbic_vec_entities limit 1))"
+FORM_K = "(trim(:q) <> '') * min(4096"
 # Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
 RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
   where length(value) > 2"""
@@ -75,6 +78,7 @@ class Shape:
     unspaced: bool = True
     large_pool: bool = True
     fusion: str = "fused"
+    form: bool = False
 
 
 @cache
@@ -96,6 +100,8 @@ def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> s
     if shape.many_archived:
         filters.append(ARCHIVED_FILTER)
         knn = re.sub(r"\n[^\n]*archived_at is not null[^\n]*", "", knn)
+    if shape.form:
+        knn = knn.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096", FORM_K)
     sql = _query("search")
     for mark, piece in (
         ("/*knn*/", knn.strip()),

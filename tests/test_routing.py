@@ -61,7 +61,8 @@ def test_every_phrase_is_found_however_it_is_written(category):
     for phrase in routing.PHRASES[category]:
         for spelled in (phrase, phrase.upper(), f"¡{phrase}!", phrase.replace(" ", "  ")):
             assert category in explain_route(spelled, 5).phrases, spelled
-        assert category not in explain_route(f"x{phrase}x", 5).phrases
+        for inside in (f"x{phrase}", f"{phrase}x"):
+            assert phrase not in explain_route(inside, 5).phrases.get(category, ()), inside
 
 
 @pytest.mark.parametrize(

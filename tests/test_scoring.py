@@ -475,3 +475,35 @@ def test_ranking_leaves_its_input_alone():
     before = json.dumps([candidates, access, degrees, list(pairs.items())])
     scoring.rank_hybrid_candidates(candidates, access, degrees, pairs, 3, now=NOW)
     assert json.dumps([candidates, access, degrees, list(pairs.items())]) == before
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (scoring.compute_importance(1, 1, -3), 1.0),
+        (scoring.compute_importance(-1, 1, 3), 0.0),
+        (scoring.temporal_score(NOW, 180, -3, now=NOW), 1.0),
+        (scoring.consolidation_importance(1, -3), 0.2 * math.log(2)),
+        (scoring.consolidation_importance(-1, 3), 0.0),
+        (scoring.cooc_term(-1, 0), 0.0),
+        (scoring.cooc_term(1, -3), 1.0),
+        (scoring.compute_cooc_boost(1, {(1, 1): 7}, [1, 1]), 0.0),
+    ],
+)
+def test_values_that_cannot_be_count_as_none(result, expected):
+    assert result == close(expected)
+
+
+def test_equal_ranks_are_ordered_by_id():
+    merged = scoring.reciprocal_rank_fusion([{"entity_id": 5, "distance": 0}], [{"entity_id": 2}])
+    assert [candidate["entity_id"] for candidate in merged] == [2, 5]
+
+
+def test_what_an_unknown_time_counts_as_is_a_parameter():
+    row = scoring.rank_candidates(
+        *([{"entity_id": i, "distance": 0} for i in (1, 2)], {}, {}, {(1, 2): (1, None)}, 1),
+        now=NOW,
+        parameters=Parameters(unknown_temporal=0.25, gamma=1),
+    )[0]
+    assert row["scoring"]["cooc_boost"] == 0.25
+    assert row["limbic_score"] == close(0.25 * 1.25)

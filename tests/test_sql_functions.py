@@ -245,6 +245,7 @@ def test_values(conn, sql, expected):
         ("temporal_factor(1, 1, 'soon')", "temporal_factor(): now must be a time, not 'soon'"),
         ("temporal_factor(1, 1, 1, 1, 2)", "floor must be from 0 to 1, not 2"),
         ("temporal_score('2026-01-01', -1)", "half_life_days must be above 0, not -1"),
+        ("temporal_factor(1, 1, 1, -1)", "lambda_hourly must be 0 or more, not -1"),
         ("rrf(0)", "rrf(): rank must be 1 or more, not 0"),
         ("rrf()", "rrf takes at least one rank"),
         ("limbic_rrf(60)", "limbic_rrf takes k and at least one rank"),
@@ -293,6 +294,14 @@ def test_cooc_boost_groups_are_apart(conn):
     assert conn.execute(sql).fetchall() == [(1, 3.0), (2, 1.0)]
 
 
+def test_cooc_boost_reckons_from_the_first_now(conn):
+    sql = (
+        "with p(n, t, now) as (values (1, '2026-11-29', '2026-11-29'), "
+        "(1, '2026-11-29', '2999-01-01')) select cooc_boost(n, t, now) from p"
+    )
+    assert conn.execute(sql).fetchone()[0] == 2.0
+
+
 def test_no_pairs_at_all_is_null_and_counts_as_none_in_the_score(conn):
     boost = "(select cooc_boost(1, null) where 0)"
     assert conn.execute(f"select {boost}, limbic_score(1, 0, 1, {boost})").fetchone() == (None, 1.0)
@@ -303,13 +312,17 @@ def test_topics(conn):
     bicycle = ["chain", "tyre", "helmet", "brakes", "saddle", "pedals"]
     texts = [f"PostgreSQL database {word}" for word in database]
     texts += [f"bicycle {word} broken" for word in bicycle]
-    rows = list(enumerate([*texts, "12", None], start=1))
+    rows = list(enumerate([*texts, "12", None, "lone remark"], start=1))
     conn.execute("create table o(id, content)")
     conn.executemany("insert into o values (?, ?)", rows)
     assert conn.execute("select topic_count(content) from o").fetchone()[0] == 2
     found = json.loads(conn.execute("select topic_clusters(id, content) from o").fetchone()[0])
-    assert [topic["ids"] for topic in found["topics"]] == [list(range(1, 7)), list(range(7, 13))]
-    assert [topic["stands_apart"] for topic in found["topics"]] == [True, True]
+    assert [topic["ids"] for topic in found["topics"]] == [
+        list(range(1, 7)),
+        list(range(7, 13)),
+        [15],
+    ]
+    assert [topic["stands_apart"] for topic in found["topics"]] == [True, True, False]
     assert found["topics"][1]["label"].startswith("bicycle")
     assert found["without_words"] == [13]
     assert found["diversity"] == 1 + found["silhouette"]

@@ -71,6 +71,9 @@ def test_the_silhouette_limit_is_an_argument():
 def test_topics_of_fewer_than_the_size_do_not_count():
     assert analyse_topics([*DATABASE, *BICYCLE], min_size=6).diversity > 1
     assert analyse_topics([*DATABASE, *BICYCLE], min_size=7).diversity == 0
+    pair = analyse_topics([*DATABASE, "bicycle chain grease", "bicycle chain grease"])
+    assert pair.labels == [0] * 6 + [1] * 2
+    assert pair.diversity == 0
 
 
 @pytest.mark.parametrize(

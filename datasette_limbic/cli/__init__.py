@@ -1,24 +1,44 @@
-"""``datasette limbic …``: one module per command."""
+"""``datasette limbic …``: one module per command, each imported when it is asked for."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from .decay import decay_command
-from .demo import demo_command
-from .import_ import import_command
-from .init import init_command
-from .search import search_command
-from .status import status_command
-from .sync import sync_command
+# name → module and object. Datasette registers the group at each start, whatever it is started
+# for; importing every command then would cost as much as Datasette itself.
+COMMANDS = {
+    "init": ("init", "init_command"),
+    "import": ("import_", "import_command"),
+    "sync": ("sync", "sync_command"),
+    "search": ("search", "search_command"),
+    "status": ("status", "status_command"),
+    "demo": ("demo", "demo_command"),
+    "decay": ("decay", "decay_command"),
+}
 
 
-@click.group()
+class LazyGroup(click.Group):
+    """A group whose commands are imported when used (after Click's documentation)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+        return command
+
+
+@click.group(cls=LazyGroup)
 def limbic() -> None:
     """See, search and look after the memory of AI agents.
 
     A memory is one SQLite file: entities, their observations, and relations. Start with one
-    that you have, or with the sample:
+    that you have, or with the sample ('datasette limbic demo'):
 
     \b
       datasette limbic import memory.jsonl memory.db
@@ -26,15 +46,3 @@ def limbic() -> None:
       datasette limbic search memory.db "where does Maria live now"
       datasette memory.db     # then open /memory/-/limbic
     """
-
-
-for command in (
-    init_command,
-    import_command,
-    sync_command,
-    search_command,
-    status_command,
-    demo_command,
-    decay_command,
-):
-    limbic.add_command(command)

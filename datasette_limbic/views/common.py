@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -67,7 +66,7 @@ def page(handler: Handler) -> Callable[..., Awaitable[Response]]:
     are for the template alone. GET and HEAD only.
     """
 
-    @functools.wraps(handler)
+    # no functools.wraps: Datasette reads the signature to know what to hand over
     async def view(datasette: Datasette, request: Any) -> Response:
         as_json = bool(request.url_vars.get("format"))
         name = tilde_decode(request.url_vars["database"])
@@ -103,6 +102,7 @@ def page(handler: Handler) -> Callable[..., Awaitable[Response]]:
             return json_response(datasette, {"ok": True, **public})
         return Response.html(await render(datasette, request, template, here, data))
 
+    view.__name__, view.__doc__ = handler.__name__, handler.__doc__
     return view
 
 

@@ -75,17 +75,21 @@ def observations(contents: list[str], terms: set[str]) -> list[tuple[int, Markup
 
 
 def bars(row: dict[str, Any], top: float, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The factors of a score: what each is, what it multiplies by, and a width in per cent."""
+    """The factors of a score: what each is, what it multiplies by, and a width in per cent.
+
+    A width is the share of the most that the factor can be, for co-occurrence of the pool's
+    largest (``top``).
+    """
     scoring = row["scoring"]
     temporal = scoring["temporal_factor"]
     shown = [
-        ("base", "base similarity", scoring["base"], scoring["base"], 1.0),
+        ("base", "base similarity", scoring["base"], None, 1.0),
         (
             "salience",
             "salience",
             scoring["importance"],
             1 + parameters["beta_sal"] * scoring["importance"],
-            1 + parameters["beta_sal"] * 1.15,
+            1 + parameters["beta_deg"],
         ),
         (
             "time",
@@ -99,7 +103,7 @@ def bars(row: dict[str, Any], top: float, parameters: dict[str, Any]) -> list[di
             "co-occurrence",
             scoring["cooc_boost"],
             1 + parameters["gamma"] * scoring["cooc_boost"],
-            1 + parameters["gamma"] * max(top, 1.0),
+            top or 1.0,
         ),
     ]
     return [
@@ -108,7 +112,7 @@ def bars(row: dict[str, Any], top: float, parameters: dict[str, Any]) -> list[di
             "label": label,
             "value": value,
             "factor": factor,
-            "width": round(100 * min(1.0, max(0.0, factor / most)), 1),
+            "width": round(100 * min(1.0, max(0.0, (value or 0.0) / most)), 1),
         }
         for key, label, value, factor, most in shown
     ]
