@@ -18,7 +18,7 @@ ALIASES = ("limbic", "usem3")
 MAX_CHARS = 8000
 """Characters of a text that are embedded; the rest is left out.
 
-The time grows with the length and never stops growing (12 ms for each 1,000 characters), and the encoder averages over all tokens, so a longer text says less about each
+The time grows with the length and never stops growing (about 15 ms for each 1,000 characters), and the encoder averages over all tokens, so a longer text says less about each
 of its parts. Twice the default budget of an entity's snapshot: only a single huge observation
 is ever cut.
 """

@@ -108,7 +108,8 @@ def rank_hybrid_candidates(
     Needs `distance` (`None` for text-only hits) and `rrf_score` or the ranks (`knn_rank`,
     `fts_rank`). `fusion='document'`: text evidence counts only where the vectors missed;
     `'fused'`: the stronger of cosine and `text_coverage` (0 to 1, of each text hit) decides
-    (`scoring.fused_base`). ValueError also on another `fusion` and on a candidate with neither score nor ranks.
+    (`scoring.fused_base`). ValueError also on another `fusion` and on a candidate with neither
+    score nor ranks.
     """
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion {fusion!r}; there are: {', '.join(FUSIONS)}")

@@ -97,7 +97,7 @@ def test_directory_missing_file_and_databases(tmp_path: Path) -> None:
     conn = sqlite3.connect(other)
     conn.execute("create table prices(id)")
     conn.commit()
-    with pytest.raises(UnknownFormat, match="without a memory in it.*prices"):
+    with pytest.raises(UnknownFormat, match=r"without a memory in it.*prices"):
         sniff(other)
     for table in ("entities", "observations", "relations"):
         conn.execute(f"create table {table}(id)")
@@ -191,7 +191,7 @@ def test_document_sections_lines_and_wrapper_keys() -> None:
         (f"[{LINE},\n{LINE[:20]}", 1, 1),
         (f"[{LINE},", 1, 1),
         (f'[{LINE},\n{{"name": broken}},\n{LINE}]', 2, 1),
-        (f'{{"entities": [{LINE}', 1, 2),
+        (f'{{"entities": [{LINE}', 1, 1),
         (f'{{"entities": [{LINE}], "relations"', 1, 1),
         (f'{{"type": "entity",\n{LINE}\n{LINE}', 2, 1),
         (f"{LINE}\n{LINE}", 2, 0),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datasette_limbic.importing.notes import Notes
 from datasette_limbic.importing.rows import (
     Access,
     Entity,
-    Notes,
     Observation,
     Rejection,
     Relation,

@@ -36,6 +36,8 @@ class _Buffer:
         # Bytes that are no UTF-8 become lone surrogates, by which the element is rejected.
         self.decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self.text, self.pos, self.line, self.eof = "", 0, 1, False
+        # whether a reject said already that the file was cut off
+        self.cut_off = False
 
     def fill(self) -> None:
         """Drop what was consumed and read at least as much again as is left (amortised)."""
@@ -89,6 +91,7 @@ class _Buffer:
         while True:
             match = _NEXT_OBJECT.search(self.text, self.pos)
             if match or self.eof:
+                self.cut_off = match is None
                 end = match.end() if match else len(self.text)
                 kept += self.text[self.pos : end]
                 self.advance(end)
@@ -142,7 +145,9 @@ def _elements(buffer: _Buffer, section: str | None) -> Iterator[Record]:
             buffer.advance(buffer.pos + 1)
         else:
             yield _element(buffer, section)
-    yield Record(buffer.line, "", error=_CUT_OFF.format("a list"))
+    if not buffer.cut_off:
+        buffer.cut_off = True
+        yield Record(buffer.line, "", error=_CUT_OFF.format("a list"))
 
 
 def _element(buffer: _Buffer, section: str | None) -> Record:
@@ -182,9 +187,12 @@ def _object(buffer: _Buffer) -> Iterator[Record]:
                 rest[key] = buffer.value()[0]
         buffer.advance(buffer.pos + 1)
     except _Broken as error:
-        start = json.dumps(rest, ensure_ascii=False)[:-1] if rest else ""
-        yield Record(buffer.line, start + buffer.skip_broken(), error=str(error))
-        return
+        if not buffer.cut_off:
+            start = json.dumps(rest, ensure_ascii=False)[:-1] if rest else ""
+            # an object where a key should be: this one was cut off, and the next begins
+            skipped = "" if char == "{" else buffer.skip_broken()
+            yield Record(buffer.line, start + skipped, error=str(error))
+            return
     if rest or not is_graph:
         raw = json.dumps(rest, ensure_ascii=False)
         yield Record(line, raw, rest, section=WRAPPER if is_graph else None)

@@ -97,7 +97,7 @@ class LinkWriter:
         groups = self.conn.execute(
             "select fold from _limbic_import_folds where fold <> ''"
             " group by fold having count(*) > 1 and max(id) > ? order by min(id)",
-            [self.entities.above_entity],
+            [self.entities.above],
         ).fetchall()
         summary.near_equal_count = len(groups)
         for (folded,) in groups[:MAX_LISTED]:

@@ -40,7 +40,7 @@ class Rejects:
                 self.file = self.partial.open("w", encoding="utf-8", newline="\n")
             except OSError as error:
                 raise BadParameter(
-                    f"{self.path} cannot be written ({error.strerror}): name another file for rejects"
+                    f"{self.path} cannot be written ({error.strerror}): name another for rejects"
                 ) from error
         return self
 

@@ -7,11 +7,11 @@ Every spelling met in real memory files is read; what cannot be used is noted by
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..times import to_sql
+from .notes import Notes, as_text, confidence_of, take, text_of, time_of
 
 GENERIC = "Generic"
 MAX_ACCESS_NAMES = 1000
@@ -81,39 +81,10 @@ class Rejection(NamedTuple):
 Row = Entity | Relation | Access | Rejection
 
 
-@dataclass
-class Notes:
-    """What was met and not used: keys without a home, values that cannot be read."""
-
-    extra_keys: Counter[str] = field(default_factory=Counter)
-    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
-    replaced_characters: int = 0
-
-    def extras(self, kind: str, left: dict[str, Any]) -> None:
-        for key in left:
-            self.extra_keys[f"{kind}.{self.text(key)}"[:200]] += 1
-
-    def cannot_read(self, field_name: str, value: object) -> None:
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        self.unreadable[field_name, self.text(shown[:60])] += 1
-
-    def text(self, text: str) -> str:
-        """``text`` as SQLite can hold it: a lone surrogate is no character, U+FFFD stands in."""
-        if text.isascii():
-            return text
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self.replaced_characters += 1
-            # surrogates that form a pair are one character, written in two escapes
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text
-
-
 def parse_row(value: object, section: str | None, notes: Notes) -> Row:
     """Read one decoded row. ``section`` is the list it stands in, which tells its kind."""
     if not isinstance(value, dict):
-        return Rejection(f"no object but {_kind_of(value)}")
+        return Rejection(notes.text(f"no object but {_kind_of(value)}"))
     kind = _tell_kind(value, section)
     if kind == "entity":
         return _entity(dict(value), notes)
@@ -151,10 +122,10 @@ def _unknown(value: dict[str, Any]) -> str:
 
 
 def _entity(left: dict[str, Any], notes: Notes) -> Entity | Rejection:
-    name = _text(_take(left, ("name",)), notes)
+    name = text_of(take(left, ("name",)), notes)
     if name is None or not name.strip():
         return Rejection("entity without a name")
-    entity_type = _text(_take(left, _ENTITY_TYPE), notes)
+    entity_type = text_of(take(left, _ENTITY_TYPE), notes)
     for key in ("type", "_type"):
         given = left.pop(key, None)
         if entity_type is None and isinstance(given, str) and given.lower() not in _KINDS:
@@ -167,16 +138,16 @@ def _entity(left: dict[str, Any], notes: Notes) -> Entity | Rejection:
         skipped=skipped,
     )
     if left:
-        entity.created_at = _time(left, "createdAt", _CREATED, notes)
-        entity.updated_at = _time(left, "updatedAt", ("updatedAt", "updated_at"), notes)
-        entity.last_activity_at = _time(
+        entity.created_at = time_of(left, "createdAt", _CREATED, notes)
+        entity.updated_at = time_of(left, "updatedAt", ("updatedAt", "updated_at"), notes)
+        entity.last_activity_at = time_of(
             left, "lastActivityAt", ("lastActivityAt", "last_activity_at"), notes
         )
-        entity.archived_at = _time(left, "archivedAt", ("archivedAt", "archived_at"), notes)
-        entity.archived_reason = _text(_take(left, ("archivedReason", "archived_reason")), notes)
-        entity.confidence = _confidence(left, notes)
-        entity.valid_from = _time(left, "validFrom", _VALID_FROM, notes)
-        entity.valid_to = _time(left, "validTo", _VALID_TO, notes)
+        entity.archived_at = time_of(left, "archivedAt", ("archivedAt", "archived_at"), notes)
+        entity.archived_reason = text_of(take(left, ("archivedReason", "archived_reason")), notes)
+        entity.confidence = confidence_of(left, notes)
+        entity.valid_from = time_of(left, "validFrom", _VALID_FROM, notes)
+        entity.valid_to = time_of(left, "validTo", _VALID_TO, notes)
         notes.extras("entity", left)
     return entity
 
@@ -194,33 +165,33 @@ def _observations(value: object, notes: Notes) -> tuple[list[Observation], list[
         elif item is None or isinstance(item, str):
             skipped.append("null" if item is None else "an empty text")
         else:
-            found.append(Observation(notes.text(_as_text(item))))
+            found.append(Observation(notes.text(as_text(item))))
     return found, skipped
 
 
 def _observation_object(left: dict[str, Any], notes: Notes) -> Observation:
     whole = left.copy()
-    content = _text(_take(left, _OBSERVATION_TEXT), notes)
+    content = text_of(take(left, _OBSERVATION_TEXT), notes)
     if content is None or not content.strip():
         # of a shape nobody told us about: kept as it stands rather than lost
-        return Observation(notes.text(_as_text(whole)))
+        return Observation(notes.text(as_text(whole)))
     observation = Observation(
         content,
-        _time(left, "observation.createdAt", _CREATED, notes),
-        _text(_take(left, ("kind",)), notes),
-        _confidence(left, notes),
-        _time(left, "observation.validFrom", _VALID_FROM, notes),
-        _time(left, "observation.validTo", _SUPERSEDED, notes),
-        1 if _take(left, ("similarityFlag", "similarity_flag")) in (1, "1") else 0,
+        time_of(left, "observation.createdAt", _CREATED, notes),
+        text_of(take(left, ("kind",)), notes),
+        confidence_of(left, notes),
+        time_of(left, "observation.validFrom", _VALID_FROM, notes),
+        time_of(left, "observation.validTo", _SUPERSEDED, notes),
+        1 if take(left, ("similarityFlag", "similarity_flag")) in (1, "1") else 0,
     )
     notes.extras("observation", left)
     return observation
 
 
 def _relation(left: dict[str, Any], notes: Notes) -> Relation | Rejection:
-    source = _text(_take(left, _FROM), notes)
-    target = _text(_take(left, _TO), notes)
-    relation_type = _text(_take(left, _RELATION_TYPE), notes)
+    source = text_of(take(left, _FROM), notes)
+    target = text_of(take(left, _TO), notes)
+    relation_type = text_of(take(left, _RELATION_TYPE), notes)
     for key in ("type", "_type"):
         given = left.pop(key, None)
         if relation_type is None and isinstance(given, str) and given.lower() not in _KINDS:
@@ -232,9 +203,9 @@ def _relation(left: dict[str, Any], notes: Notes) -> Relation | Rejection:
         str(source),
         str(target),
         str(relation_type),
-        _time(left, "relation.createdAt", _CREATED, notes),
-        _time(left, "relation.validFrom", _VALID_FROM, notes),
-        _time(left, "relation.validTo", _ENDED, notes),
+        time_of(left, "relation.createdAt", _CREATED, notes),
+        time_of(left, "relation.validFrom", _VALID_FROM, notes),
+        time_of(left, "relation.validTo", _ENDED, notes),
     )
     if left:
         notes.extras("relation", left)
@@ -244,68 +215,20 @@ def _relation(left: dict[str, Any], notes: Notes) -> Relation | Rejection:
 def _access(left: dict[str, Any], notes: Notes) -> Access | Rejection:
     for key in ("type", "_type"):
         left.pop(key, None)
-    given = _take(left, ("accessedAt", "accessed_at", "timestamp"))
+    given = take(left, ("accessedAt", "accessed_at", "timestamp"))
     accessed_at = to_sql(given)
     if accessed_at is None:
-        return Rejection(notes.text(f"access without a readable time: {_as_text(given)[:60]}"))
+        return Rejection(notes.text(f"access without a readable time: {as_text(given)[:60]}"))
     names = left.pop("entities", None)
     if not isinstance(names, list) or not names:
         return Rejection("access without a list of entities")
     if len(names) > MAX_ACCESS_NAMES:
         return Rejection(f"access of {len(names)} entities, at most {MAX_ACCESS_NAMES} are read")
     # a name that is no text cannot be known, and is reported as such where names are looked up
-    texts = [_text(name, notes) or notes.text(_as_text(name)) for name in names]
-    query = _text(_take(left, ("query",)), notes)
+    texts = [text_of(name, notes) or notes.text(as_text(name)) for name in names]
+    query = text_of(take(left, ("query",)), notes)
     notes.extras("access", left)
     return Access(query, accessed_at, list(dict.fromkeys(texts)))
-
-
-def _take(left: dict[str, Any], names: tuple[str, ...]) -> Any:
-    """Take the first of the spellings that is there; another one stays, and counts as extra."""
-    for name in names:
-        if name in left:
-            return left.pop(name)
-    return None
-
-
-def _text(value: object, notes: Notes) -> str | None:
-    if isinstance(value, str):
-        return notes.text(value)
-    if value is None or isinstance(value, (dict, list)):
-        return None
-    return _as_text(value)
-
-
-def _as_text(value: object) -> str:
-    """A number as JSON writes it, an object or list as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _time(left: dict[str, Any], shown: str, names: tuple[str, ...], notes: Notes) -> str | None:
-    for name in names:
-        if name in left:
-            value = left.pop(name)
-            if value is None or value == "":
-                continue
-            text = to_sql(value)
-            if text is None:
-                notes.cannot_read(shown, value)
-            return text
-    return None
-
-
-def _confidence(left: dict[str, Any], notes: Notes) -> float | None:
-    value = left.pop("confidence", None)
-    if value is None:
-        return None
-    try:
-        number = float("nan" if isinstance(value, bool) else value)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
-    if 0.0 <= number <= 1.0:
-        return number
-    notes.cannot_read("confidence", value)
-    return None
 
 
 def _kind_of(value: object) -> str:

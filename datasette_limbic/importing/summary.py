@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .rows import Notes
+from .notes import Notes
 
 # Lists in the summary are for reading; beyond this many, only their count goes on.
 MAX_LISTED = 1000

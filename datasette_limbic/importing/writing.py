@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from .rejects import Rejects
 from .rows import Access, Entity, Rejection, Relation, parse_row
 from .summary import FileSummary, ImportSummary
 
+_RACING = ("locked", "busy", "already exists", "duplicate column")
 _TEMPORARY = ("relations", "accesses", "folds", "times")
 
 
@@ -71,17 +73,23 @@ def import_files(
 def open_memory(path: Path) -> sqlite3.Connection:
     """Open the database at ``path``, made if missing, with all tables of ours."""
     conn = connection.connect(path, create=True)
-    try:
-        schema.init(conn)
-    except sqlite3.OperationalError:
-        # Another program may have made the tables in the same moment.
-        if not schema.is_memory(conn):
+    patience = time.monotonic() + connection.BUSY_TIMEOUT_S
+    while True:
+        try:
+            schema.init(conn)
+            return conn
+        except sqlite3.OperationalError as error:
+            # Another program may be making the same tables now. SQLite does not wait by itself
+            # where a transaction that has read wants to write.
+            conn.rollback()
+            racing = any(words in str(error) for words in _RACING)
+            if not racing or time.monotonic() > patience:
+                conn.close()
+                raise
+            time.sleep(0.02)
+        except BaseException:
             conn.close()
             raise
-    except BaseException:
-        conn.close()
-        raise
-    return conn
 
 
 def _sniff_all(paths: Iterable[str | Path]) -> tuple[list[Source], list[FileSummary]]:
@@ -172,7 +180,7 @@ def _import(
     links.report_near_equal(summary)
     entities.settle_activity()
     rejects.flush()
-    schema.fill_indexes(conn, entities.above_entity, entities.above_observation)
+    schema.fill_indexes(conn, entities.above, entities.observations.above)
     for import_id, file in files.items():
         conn.execute(
             "update limbic_imports set counts = ?, finished_at = ? where id = ?",
@@ -243,13 +251,11 @@ def _remove_empty(path: Path) -> None:
                 table in tables and conn.execute(f"select 1 from {table} limit 1").fetchone()
                 for table in ("entities", "limbic_imports")
             )
-            if not used:
-                path.unlink(missing_ok=True)
             conn.rollback()
         finally:
             conn.close()
     except (sqlite3.Error, OSError):
         return
     if not used:
-        for suffix in ("-journal", "-wal", "-shm"):
+        for suffix in ("", "-journal", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -38,69 +38,90 @@ create trigger limbic_fts_observations_delete after delete on observations begin
   delete from _limbic_trigram where rowid = old.id * 2 + 1;
 end;
 
--- vectors that went stale --------------------------------------------------------------------
+-- vectors that went stale: ON CONFLICT, since a writer's own OR clause overrides OR IGNORE here
 create trigger limbic_stale_entities_insert after insert on entities begin
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.id);
+  insert into limbic_stale(collection, item_id) values ('entities', new.id)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_entities_update
 after update of id, name, entity_type, archived_at, valid_from, valid_to on entities begin
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.id);
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.id);
+  insert into limbic_stale(collection, item_id) values ('entities', old.id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', new.id)
+    on conflict do nothing;
 end;
 -- a neighbour's snapshot holds this name, and leaves archived ones out
 create trigger limbic_stale_entities_renamed after update of name, archived_at on entities
 when old.name is not new.name or (old.archived_at is null) <> (new.archived_at is null) begin
-  insert or ignore into limbic_stale(collection, item_id)
-    select 'entities', from_entity from relations where to_entity = new.id;
+  insert into limbic_stale(collection, item_id)
+    select 'entities', from_entity from relations where to_entity = new.id
+    on conflict do nothing;
 end;
 create trigger limbic_stale_entities_delete before delete on entities begin
-  insert or ignore into limbic_stale(collection, item_id)
-    select 'entities', from_entity from relations where to_entity = old.id;
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.id);
+  insert into limbic_stale(collection, item_id)
+    select 'entities', from_entity from relations where to_entity = old.id
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', old.id)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_observations_insert after insert on observations begin
-  insert or ignore into limbic_stale(collection, item_id) values ('observations', new.id);
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.entity_id);
+  insert into limbic_stale(collection, item_id) values ('observations', new.id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', new.entity_id)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_observations_update
 after update of id, entity_id, content, valid_from, valid_to on observations begin
-  insert or ignore into limbic_stale(collection, item_id) values ('observations', old.id);
-  insert or ignore into limbic_stale(collection, item_id) values ('observations', new.id);
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.entity_id);
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.entity_id);
+  insert into limbic_stale(collection, item_id) values ('observations', old.id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('observations', new.id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', old.entity_id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', new.entity_id)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_observations_delete after delete on observations begin
-  insert or ignore into limbic_stale(collection, item_id) values ('observations', old.id);
-  insert or ignore into limbic_stale(collection, item_id)
-    select 'entities', id from entities where id = old.entity_id;
+  insert into limbic_stale(collection, item_id) values ('observations', old.id)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id)
+    select 'entities', id from entities where id = old.entity_id
+    on conflict do nothing;
 end;
 create trigger limbic_stale_relations_insert after insert on relations begin
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.from_entity);
+  insert into limbic_stale(collection, item_id) values ('entities', new.from_entity)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_relations_update after update on relations begin
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', old.from_entity);
-  insert or ignore into limbic_stale(collection, item_id) values ('entities', new.from_entity);
+  insert into limbic_stale(collection, item_id) values ('entities', old.from_entity)
+    on conflict do nothing;
+  insert into limbic_stale(collection, item_id) values ('entities', new.from_entity)
+    on conflict do nothing;
 end;
 create trigger limbic_stale_relations_delete after delete on relations begin
-  insert or ignore into limbic_stale(collection, item_id)
-    select 'entities', id from entities where id = old.from_entity;
+  insert into limbic_stale(collection, item_id)
+    select 'entities', id from entities where id = old.from_entity
+    on conflict do nothing;
 end;
 -- llm writes with INSERT OR REPLACE: a new vector must reach the index too
 create trigger limbic_stale_embeddings_insert after insert on embeddings begin
-  insert or ignore into limbic_stale(collection, item_id)
+  insert into limbic_stale(collection, item_id)
     select name, cast(new.id as integer) from collections
-    where id = new.collection_id and name in ('entities', 'observations');
+    where id = new.collection_id and name in ('entities', 'observations')
+    on conflict do nothing;
 end;
 create trigger limbic_stale_embeddings_update
 after update of id, embedding, content_hash on embeddings begin
-  insert or ignore into limbic_stale(collection, item_id)
+  insert into limbic_stale(collection, item_id)
     select name, cast(new.id as integer) from collections
-    where id = new.collection_id and name in ('entities', 'observations');
+    where id = new.collection_id and name in ('entities', 'observations')
+    on conflict do nothing;
 end;
 create trigger limbic_stale_embeddings_delete after delete on embeddings begin
-  insert or ignore into limbic_stale(collection, item_id)
+  insert into limbic_stale(collection, item_id)
     select name, cast(old.id as integer) from collections
-    where id = old.collection_id and name in ('entities', 'observations');
+    where id = old.collection_id and name in ('entities', 'observations')
+    on conflict do nothing;
 end;
 
 -- activity (DDR-007) -------------------------------------------------------------------------

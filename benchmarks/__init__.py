@@ -1,0 +1,1 @@
+"""Benchmarks: how fast search, indexing, import, sync and start are, and how good retrieval is."""

@@ -1,0 +1,94 @@
+"""Shared fixtures: memories as files, and Datasette on them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# llm and Datasette read a user's configuration: tests have one of their own.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+NOW = "2026-11-29 12:00:00"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_llm_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    before = os.environ.get("LLM_USER_PATH")
+    os.environ["LLM_USER_PATH"] = str(tmp_path_factory.mktemp("llm"))
+    yield
+    if before is None:
+        del os.environ["LLM_USER_PATH"]
+    else:
+        os.environ["LLM_USER_PATH"] = before
+
+
+@pytest.fixture(scope="session")
+def demo_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packaged sample memory, imported and synced with the packaged model, once."""
+    from datasette_limbic import connection, schema
+    from datasette_limbic.importing import import_files
+    from datasette_limbic.sync import sync
+
+    path = tmp_path_factory.mktemp("demo") / "demo.db"
+    conn = connection.connect(path, create=True)
+    schema.init(conn)
+    folder = Path(str(resources.files("datasette_limbic") / "demo"))
+    import_files(conn, [folder / "memory.jsonl", folder / "history.jsonl"])
+    sync(conn)
+    conn.close()
+    return path
+
+
+@pytest.fixture
+def demo_db(demo_master: Path, tmp_path: Path) -> Path:
+    """A copy of the sample memory that a test may do anything to."""
+    return Path(shutil.copy(demo_master, tmp_path / "demo.db"))
+
+
+@pytest.fixture
+def empty_db(tmp_path: Path) -> Path:
+    """A memory without rows."""
+    from datasette_limbic import connection, schema
+
+    path = tmp_path / "empty.db"
+    conn = connection.connect(path, create=True)
+    schema.init(conn)
+    conn.close()
+    return path
+
+
+@pytest.fixture
+def make_datasette() -> Iterator[Callable[..., Any]]:
+    """Datasette on files, with plugin configuration where given; closed after the test."""
+    from datasette.app import Datasette
+
+    made: list[Datasette] = []
+
+    def make(
+        *paths: Path | str, config: dict[str, Any] | None = None, **kwargs: Any
+    ) -> Datasette:
+        if config is not None:
+            kwargs.setdefault("metadata", {})["plugins"] = {"datasette-limbic": config}
+        datasette = Datasette([str(p) for p in paths], **kwargs)
+        made.append(datasette)
+        return datasette
+
+    yield make
+    for datasette in made:
+        for db in datasette.databases.values():
+            db.close()
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of files from elsewhere, or a skip where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder of shared files is not beside this checkout")
+    return SHARED

@@ -1,0 +1,124 @@
+"""``datasette limbic sync``."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from click.testing import CliRunner
+from datasette.utils.sqlite import sqlite3
+from embedding_helpers import conn, fill, models, path  # noqa: F401
+
+from datasette_limbic import connection, vectors
+from datasette_limbic.cli.sync import sync_command
+
+
+def run(*args):
+    return CliRunner().invoke(sync_command, [str(a) for a in args])
+
+
+def test_sync(path, conn, models):
+    fill(conn, 3)
+    result = run(path, "-m", "bag")
+    assert result.exit_code == 0, result.output
+    assert "entities: 3 embedded" in result.stdout
+    assert "observations: 6 embedded" in result.stdout
+    assert "text index: in step" in result.stdout
+    assert all(s["in_step"] for s in vectors.index_state(conn).values())
+
+
+def test_json(path, conn, models):
+    fill(conn, 2)
+    found = json.loads(run(path, "-m", "bag", "--json").stdout)
+    assert found["changed"] is True
+    assert [c["embedded"] for c in found["collections"]] == [2, 4]
+    again = json.loads(run(path, "--json").stdout)
+    assert again["changed"] is False
+    assert again["collections"][0]["model"] == "bag"
+
+
+def test_full_batch_size_and_reembed(path, conn, models):
+    fill(conn, 3)
+    assert run(path, "-m", "bag", "--batch-size", "2").exit_code == 0
+    assert "0 embedded, 3 already right" in run(path, "--full").stdout
+    result = run(path, "--reembed", "-m", "bag16")
+    assert "entities: 3 embedded" in result.stdout
+    assert "16 dimensions" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-m", "bag2"], "was embedded with 'bag', not with 'bag2'"),
+        (["-m", "nope"], "llm knows no embedding model 'nope'"),
+        (["-m", "broken", "--reembed"], "no model at /elsewhere"),
+    ],
+)
+def test_errors_are_one_sentence(path, conn, models, args, message):
+    fill(conn, 1)
+    run(path, "-m", "bag")
+    result = run(path, *args)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_missing_file(tmp_path):
+    result = run(tmp_path / "none.db")
+    assert result.exit_code == 1
+    assert "does not exist" in result.output
+
+
+def test_not_a_memory(tmp_path):
+    with closing(sqlite3.connect(str(tmp_path / "other.db"))) as other:
+        other.execute("create table t(x)")
+    result = run(tmp_path / "other.db")
+    assert result.exit_code == 1
+    assert "limbic init" in result.output
+
+
+def test_locked(path, conn, models, monkeypatch):
+    fill(conn, 1)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.1)
+    conn.execute("begin immediate")
+    result = run(path, "-m", "bag")
+    conn.rollback()
+    assert result.exit_code == 1
+    assert "locked" in result.output
+
+
+def test_progress_bar_on_a_terminal(path, conn, models, monkeypatch):
+    fill(conn, 3)
+
+    class Tty:
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+        def isatty(self):
+            return True
+
+    from datasette_limbic.cli import sync as module
+
+    terminal = Tty()
+    bars = module._Bars()
+    monkeypatch.setattr(module.sys, "stderr", terminal)
+    with bars:
+        for done in (1, 3):
+            bars.show(done, 3, "entities")
+        bars.show(2, 2, "observations")
+    assert "entities" in terminal.text
+    assert "observations" in terminal.text
+    assert "100%" in terminal.text
+
+
+def test_help_teaches():
+    text = run("--help").output
+    for line in ("llm embed-multi entities -d memory.db", "llm similar", "--reembed"):
+        assert line in text
