@@ -187,6 +187,7 @@ class _Job:
             ids = self._marked()
             if not ids:
                 break
+        self._prune()  # rows that went away meanwhile
         self._finish(now)
         return self.summary
 
@@ -243,7 +244,7 @@ class _Job:
             if self.usable and vectors.table_dimension(self.conn, self.name) is not None:
                 left_over = vectors.differences(self.conn, self.name)[1]
                 vectors.delete(self.conn, self.name, left_over + [row[0] for row in dead])
-        self.summary.pruned = len(keys)
+        self.summary.pruned += len(keys)
 
     def _drop_outdated(self) -> None:
         """Take away an index of another model or dimension; it would answer nonsense."""
@@ -374,11 +375,12 @@ class _Job:
             "select vectors from limbic_indexes where collection = ?", [self.name]
         ).fetchone()
         state = vectors.index_state(self.conn)[self.name]
+        made = vectors.table_dimension(self.conn, self.name) is not None
         absent, left_over = vectors.differences(self.conn, self.name)
         if (
             (state["indexed"] and row is not None and row[0] != state["indexed"])
             or len(absent) >= REBUILD_FROM
-            or (state["indexed"] and not state["stored"])
+            or (made and not state["stored"])
             or vectors.is_bloated(self.conn, self.name)
         ):
             vectors.rebuild(self.conn, self.name)

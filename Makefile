@@ -1,0 +1,48 @@
+# make demo   sets everything up and shows the sample memory in Datasette (SERVE=0: without serving)
+# make test   sets everything up and passes the tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+SERVE ?= 1
+PORT ?= 8001
+JOBS ?= 2
+
+.PHONY: demo test bench lint docs clean
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "datasette-limbic needs Python 3.10 or newer: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+demo: $(VENV)/.installed
+	@mkdir -p demo-data
+	$(BIN)/datasette limbic demo demo-data/memory.db
+ifeq ($(SERVE),1)
+	@echo
+	@echo "Open http://127.0.0.1:$(PORT)/memory/-/limbic   (Ctrl+C stops)"
+	$(BIN)/datasette demo-data/memory.db --metadata metadata.yml --port $(PORT)
+endif
+
+test: $(VENV)/.tested
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+bench: $(VENV)/.tested
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.tested
+	$(BIN)/cog -r docs/*.md
+
+clean:
+	rm -rf $(VENV) demo-data build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
