@@ -65,7 +65,13 @@ async def may_view(
 
 
 async def add_stored_query(
-    datasette: Datasette, database: str, name: str, sql: str, *, title: str, description: str,
+    datasette: Datasette,
+    database: str,
+    name: str,
+    sql: str,
+    *,
+    title: str,
+    description: str,
     parameters: tuple[str, ...],
 ) -> None:
     """Register a trusted stored query (1.0; on 0.65 the canned_queries hook answers)."""

@@ -52,7 +52,9 @@ class Settings:
     )
     allow_remote_models: bool = field(
         default=False,
-        metadata={"help": "let limbic_embed() in SQL call a model that needs a key and costs money"},
+        metadata={
+            "help": "let limbic_embed() in SQL call a model that needs a key and costs money"
+        },
     )
     limit: int = field(default=10, metadata={"help": f"results of a search, 1 to {MAX_LIMIT}"})
     mode: str = field(default="hybrid", metadata={"help": ", ".join(MODES)})
@@ -70,7 +72,9 @@ class Settings:
     beta_deg: float = field(
         default=scoring.BETA_DEG, metadata={"help": "weight of the degree within importance"}
     )
-    d_max: int = field(default=scoring.D_MAX, metadata={"help": "degree above which no more counts"})
+    d_max: int = field(
+        default=scoring.D_MAX, metadata={"help": "degree above which no more counts"}
+    )
     lambda_hourly: float = field(
         default=scoring.LAMBDA_HOURLY, metadata={"help": "decay of recency per hour"}
     )
@@ -155,7 +159,7 @@ class Settings:
     def floor(self, model_id: str | None) -> float:
         """Cosine similarity below which the best hit is no confident match."""
         if isinstance(self.confidence_floor, Mapping):
-            if model_id in self.confidence_floor:
+            if model_id is not None and model_id in self.confidence_floor:
                 return float(self.confidence_floor[model_id])
         elif self.confidence_floor is not None:
             return float(self.confidence_floor)

@@ -23,10 +23,6 @@ def recency_report(conn: sqlite3.Connection) -> list[tuple[str, int]]:
         """select temporal_score(last_activity_at, limbic_half_life(entity_type))
         from entities where archived_at is null"""
     ):
-        label = (
-            UNKNOWN
-            if score is None
-            else next(label for low, label in BANDS if score >= low)
-        )
+        label = UNKNOWN if score is None else next(label for low, label in BANDS if score >= low)
         counts[label] += 1
     return list(counts.items())

@@ -90,9 +90,7 @@ def entity_detail(
     }
 
 
-def _rows(
-    conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
     cursor = conn.execute(sql, args)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]

@@ -13,8 +13,18 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import scoring, times
-from .config import FUSIONS, MAX_LIMIT, MAX_QUERY, MODES, RECENCIES, STRATEGIES, Settings
-from .config import choice, flag, number
+from .config import (
+    FUSIONS,
+    MAX_LIMIT,
+    MAX_QUERY,
+    MODES,
+    RECENCIES,
+    STRATEGIES,
+    Settings,
+    choice,
+    flag,
+    number,
+)
 from .errors import BadParameter, QueryTooLong
 from .scoring import Parameters
 

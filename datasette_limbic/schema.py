@@ -144,7 +144,7 @@ def _adopt(db: Database) -> None:
                 f"{', '.join(sorted(missing))}): use a file of its own for the memory"
             )
     if "entities" in names:
-        db["entities"].create_index(["name"], unique=True, if_not_exists=True)
+        db.table("entities").create_index(["name"], unique=True, if_not_exists=True)
         for column, kind in (
             ("entity_type", str),
             ("created_at", str),
@@ -175,10 +175,12 @@ def _add_column(
     db: Database, table: str, column: str, kind: type, default: float | None = None
 ) -> None:
     if column not in db[table].columns_dict:
-        db[table].add_column(column, kind, not_null_default=default)
+        db.table(table).add_column(column, kind, not_null_default=default)
 
 
-def fill_indexes(conn: sqlite3.Connection, above_entity: int = 0, above_observation: int = 0) -> None:
+def fill_indexes(
+    conn: sqlite3.Connection, above_entity: int = 0, above_observation: int = 0
+) -> None:
     """Put rows with ids above those given into FTS and mark their vectors as stale.
 
     One ``insert … select`` each: 2.5 times a plain insert of the rows, against 6 to 11 times
@@ -221,12 +223,10 @@ def init(conn: sqlite3.Connection) -> list[str]:
 
 def is_memory(conn: sqlite3.Connection) -> bool:
     """Whether ``init`` has run on this database."""
-    return (
-        conn.execute(
-            "select count(*) from sqlite_master where name in ('entities', 'limbic_stale')"
-        ).fetchone()[0]
-        == 2
-    )
+    found = conn.execute(
+        "select count(*) from sqlite_master where name in ('entities', 'limbic_stale')"
+    ).fetchone()
+    return bool(found[0] == 2)
 
 
 def require_memory(conn: sqlite3.Connection, name: str = "this database") -> None:

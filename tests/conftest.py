@@ -71,9 +71,7 @@ def make_datasette() -> Iterator[Callable[..., Any]]:
 
     made: list[Datasette] = []
 
-    def make(
-        *paths: Path | str, config: dict[str, Any] | None = None, **kwargs: Any
-    ) -> Datasette:
+    def make(*paths: Path | str, config: dict[str, Any] | None = None, **kwargs: Any) -> Datasette:
         if config is not None:
             kwargs.setdefault("metadata", {})["plugins"] = {"datasette-limbic": config}
         datasette = Datasette([str(p) for p in paths], **kwargs)

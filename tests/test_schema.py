@@ -31,9 +31,9 @@ def text_index(conn):
 
 
 def expected_text_index(conn):
-    return {
-        (row[0] * 2, row[1]) for row in conn.execute("select id, name from entities")
-    } | {(row[0] * 2 + 1, row[1]) for row in conn.execute("select id, content from observations")}
+    return {(row[0] * 2, row[1]) for row in conn.execute("select id, name from entities")} | {
+        (row[0] * 2 + 1, row[1]) for row in conn.execute("select id, content from observations")
+    }
 
 
 def stale(conn):
@@ -83,20 +83,25 @@ def test_every_documented_table_and_column_is_there(stock):
         name: [row[1] for row in stock.execute(f"pragma table_info({name})")]
         for (name,) in stock.execute("select name from sqlite_master where type = 'table'")
     }
-    assert columns["entities"] == (
-        "id name entity_type created_at updated_at last_activity_at archived_at archived_reason "
-        "confidence valid_from valid_to"
-    ).split()
-    assert columns["observations"] == (
-        "id entity_id content created_at similarity_flag kind confidence valid_from valid_to"
-    ).split()
-    assert columns["relations"] == (
-        "id from_entity to_entity relation_type created_at valid_from valid_to"
-    ).split()
-    assert columns["entity_access"] == ["entity_id", "access_count", "last_access"]
-    assert columns["entity_access_log"] == (
-        "id entity_id entity_name query accessed_at".split()
+    assert (
+        columns["entities"]
+        == (
+            "id name entity_type created_at updated_at last_activity_at archived_at archived_reason "
+            "confidence valid_from valid_to"
+        ).split()
     )
+    assert (
+        columns["observations"]
+        == (
+            "id entity_id content created_at similarity_flag kind confidence valid_from valid_to"
+        ).split()
+    )
+    assert (
+        columns["relations"]
+        == ("id from_entity to_entity relation_type created_at valid_from valid_to").split()
+    )
+    assert columns["entity_access"] == ["entity_id", "access_count", "last_access"]
+    assert columns["entity_access_log"] == ("id entity_id entity_name query accessed_at".split())
     assert columns["co_occurrences"] == ["entity_a_id", "entity_b_id", "co_count", "last_co"]
     for name in (
         "collections embeddings limbic_settings limbic_parameters limbic_searches "
@@ -174,7 +179,10 @@ def test_the_text_index_stays_true_whoever_writes(two, sql):
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("update observations set content = 'y' where id = 1", {("observations", 1), ("entities", 1)}),
+        (
+            "update observations set content = 'y' where id = 1",
+            {("observations", 1), ("entities", 1)},
+        ),
         ("update observations set similarity_flag = 1 where id = 1", set()),
         ("update entities set name = 'Atlas 2' where id = 2", {("entities", 1), ("entities", 2)}),
         ("update entities set entity_type = 'Proyecto' where id = 2", {("entities", 2)}),
@@ -324,7 +332,9 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(actions)
 def test_any_sequence_of_writes_keeps_the_text_index_true(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("any") / "memory.db"

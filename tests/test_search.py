@@ -47,14 +47,15 @@ def test_finds_what_is_asked_for(conn, query, expected):
 def test_the_response_has_the_documented_shape(conn):
     answer = search.search(conn, "cola de eventos", now=NOW, limit=3, explain="1")
     for key in (
-        "query limit strategy now parameters candidates degraded confident sql_url results losers"
-    ).split():
+        "query", "limit", "strategy", "now", "parameters", "candidates", "degraded", "confident",
+        "sql_url", "results", "losers",
+    ):  # fmt: skip
         assert key in answer
     row = answer["results"][0]
     for key in (
-        "id name entityType observations distance limbic_score final_score rrf_score "
-        "routing_strategy matched_by scoring"
-    ).split():
+        "id", "name", "entityType", "observations", "distance", "limbic_score", "final_score",
+        "rrf_score", "routing_strategy", "matched_by", "scoring",
+    ):  # fmt: skip
         assert key in row
     assert set(row["scoring"]) >= {
         "base", "cosine_sim", "importance", "temporal_factor", "cooc_boost", "limbic_norm",
@@ -116,9 +117,7 @@ def test_recency_activity_differs_from_access_and_freshest_is_the_larger(conn):
         found[recency] = {row["id"]: row["scoring"]["temporal_factor"] for row in rows}
     assert found["access"] != found["activity"]
     for entity, freshest in found["freshest"].items():
-        known = [
-            v for v in (found["access"][entity], found["activity"][entity]) if v is not None
-        ]
+        known = [v for v in (found["access"][entity], found["activity"][entity]) if v is not None]
         assert freshest == (pytest.approx(max(known)) if known else None)
 
 
@@ -294,7 +293,9 @@ def test_a_knn_over_its_time_limit_gives_way_to_text(conn, monkeypatch):
 
     search.search(conn, "cola de eventos", now=NOW)
     monkeypatch.setattr(statement, "build", build)
-    answer = search.search(conn, "cola de eventos", settings=Settings(knn_time_limit_ms=50), now=NOW)
+    answer = search.search(
+        conn, "cola de eventos", settings=Settings(knn_time_limit_ms=50), now=NOW
+    )
     assert "took over 50 ms" in answer["degraded"]
     assert names(answer)[0] == "Una cola en PostgreSQL"
 

@@ -26,6 +26,4 @@ def init_command(database: str) -> None:
         ran = schema.init(conn)
     finally:
         conn.close()
-    click.echo(
-        f"{database}: ran {', '.join(ran)}" if ran else f"{database}: already up to date"
-    )
+    click.echo(f"{database}: ran {', '.join(ran)}" if ran else f"{database}: already up to date")

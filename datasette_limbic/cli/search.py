@@ -47,9 +47,7 @@ def search_command(
     """
     conn = connection.connect(database, readonly=True)
     try:
-        answer = search.search(
-            conn, query, type=entity_type, sql_link=None, **arguments
-        )
+        answer = search.search(conn, query, type=entity_type, sql_link=None, **arguments)
     finally:
         conn.close()
     if as_json:
@@ -84,7 +82,7 @@ def _table(rows: list[dict[str, Any]], above: int = 0) -> str:
         text = " ".join(text.split())
         return text if len(text) <= length else text[: length - 1] + "…"
 
-    return tabulate(
+    table: str = tabulate(
         [
             [
                 above + i,
@@ -101,10 +99,19 @@ def _table(rows: list[dict[str, Any]], above: int = 0) -> str:
             for i, r in enumerate(rows, 1)
         ],
         headers=[
-            "#", "name", "type", "final", "limbic", "base", "importance", "recency", "co-occ",
+            "#",
+            "name",
+            "type",
+            "final",
+            "limbic",
+            "base",
+            "importance",
+            "recency",
+            "co-occ",
             "by",
         ],
         floatfmt=".3f",
         missingval="–",
         disable_numparse=[1, 2, 9],
     )
+    return table

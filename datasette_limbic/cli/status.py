@@ -48,8 +48,11 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(
             f"vectors of {name}: {state['indexed']:,} of {state['items']:,}, "
             f"model {state['model'] or 'none yet'}, dimension {state['dimension'] or '–'}, "
-            + ("in step" if state["in_step"] else f"{state['pending']:,} pending: run "
-               "'datasette limbic sync'")
+            + (
+                "in step"
+                if state["in_step"]
+                else f"{state['pending']:,} pending: run 'datasette limbic sync'"
+            )
         )
     lines.append("parameters: " + ", ".join(f"{k} {v}" for k, v in found["parameters"].items()))
     if found["parameter_warning"]:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from datasette import Forbidden, Response
 from datasette.app import Datasette
 from datasette.database import Database
-from datasette.utils import tilde_decode
+from datasette.utils import add_cors_headers, tilde_decode
 from datasette.utils.sqlite import sqlite3
 
 from .. import compat, connection
 from ..config import Settings
-from ..errors import BadParameter, LimbicError
+from ..errors import BadParameter, LimbicError, NotAMemory
 from ..plugin import settings_for
 from ..schema import CORE_TABLES
 
 log = logging.getLogger("datasette_limbic")
+
+MAX_PAGE = 10_000_000
+T = TypeVar("T")
 
 
 @dataclass
@@ -38,6 +43,15 @@ class Page:
         """Arguments of the URL, the last one of each name."""
         return {key: self.request.args.getlist(key)[-1] for key in self.request.args}
 
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that hold something: a form sends its empty fields too."""
+        return {key: value for key, value in self.args.items() if value != ""}
+
+    async def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``function`` reads from the database, fit for JSON and templates."""
+        return plain(await self.db.execute_fn(function))  # type: ignore[no-any-return]
+
     def url(self, path: str = "") -> str:
         """URL of another page of ours on the same database."""
         return limbic_url(self.datasette, self.db.name, path)
@@ -47,9 +61,33 @@ class Page:
         value = self.args.get(name, "")
         if value == "":
             return default
-        if not value.isascii() or not value.isdigit() or not 1 <= int(value[:9]) <= 10_000_000:
-            raise BadParameter(f"{name} is {value!r:.40}: use a whole number from 1")
-        return int(value)
+        found = whole_number(value)
+        if found is None or not 1 <= found <= MAX_PAGE:
+            raise BadParameter(f"{name} is {value[:40]!r}: use a whole number from 1")
+        return found
+
+
+def whole_number(text: str) -> int | None:
+    """ASCII digits as a number that SQLite can hold, else None."""
+    if not text.isascii() or not text.isdigit() or len(text) > 4000:
+        return None
+    return found if (found := int(text)) < 2**63 else None
+
+
+def plain(value: Any) -> Any:
+    """``value`` without what JSON and templates cannot take.
+
+    SQLite lets any program put bytes into a text column and infinity into a number.
+    """
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def limbic_url(datasette: Datasette, database: str, path: str = "") -> str:
@@ -59,29 +97,35 @@ def limbic_url(datasette: Datasette, database: str, path: str = "") -> str:
 Handler = Callable[[Page], Awaitable[tuple[str, dict[str, Any]]]]
 
 
-def page(handler: Handler) -> Callable[..., Awaitable[Response]]:
+def page(
+    handler: Handler, tables: tuple[str, ...] = CORE_TABLES
+) -> Callable[..., Awaitable[Response]]:
     """Make a view of ``handler``, which answers with a template name and one dict.
 
     The dict is the JSON twin; the template gets the same. Keys that start with an underscore
-    are for the template alone. GET and HEAD only.
+    are for the template alone. Whoever may not view each of ``tables`` gets 403. GET and HEAD
+    only.
     """
 
     # no functools.wraps: Datasette reads the signature to know what to hand over
     async def view(datasette: Datasette, request: Any) -> Response:
         as_json = bool(request.url_vars.get("format"))
         name = tilde_decode(request.url_vars["database"])
+        if request.method == "OPTIONS" and datasette.cors:
+            return json_response(datasette, {"ok": True})
         if request.method not in ("GET", "HEAD"):
-            return await failed(
-                datasette, request, as_json=True, status=405, name=name,
-                message=f"{request.method} is not answered here: use GET",
+            response = await failed(
+                datasette, request, True, 405, f"{request.method} is not answered here: use GET"
             )
+            response.headers["allow"] = "GET, HEAD"
+            return response
         db = datasette.databases.get(name)
         if db is None or name == "_internal":
             return await failed(
                 datasette, request, as_json, 404, f"there is no database {name!r:.80}"
             )
         try:
-            await compat.require_view(datasette, request.actor, name, CORE_TABLES)
+            await compat.require_view(datasette, request.actor, name, tables)
         except Forbidden:
             if not as_json:
                 raise
@@ -92,9 +136,10 @@ def page(handler: Handler) -> Callable[..., Awaitable[Response]]:
             here = Page(datasette, request, db, settings_for(datasette, name), as_json)
             template, data = await handler(here)
         except LimbicError as error:
-            return await failed(datasette, request, as_json, error.status, str(error), name)
+            known = None if isinstance(error, NotAMemory) else name
+            return await failed(datasette, request, as_json, error.status, str(error), known)
         except sqlite3.DatabaseError as error:
-            log.exception("reading %s failed", name)
+            log.warning("reading %s failed: %s", name, error)
             message = str(connection.unusable(name, error))
             return await failed(datasette, request, as_json, 503, message, name)
         if as_json:
@@ -125,11 +170,10 @@ async def render(
 
 
 def json_url(here: Page) -> str:
-    path, _, query = here.request.path, "", here.request.query_string
-    path = path.rstrip("/") + ".json"
-    if hasattr(here.datasette.urls, "path"):
-        path = str(here.datasette.urls.path(_without_base(here, path)))
-    return path + (f"?{query}" if query else "")
+    """URL of this page's JSON twin."""
+    path = _without_base(here, here.request.path.rstrip("/")) + ".json"
+    query = urlencode(here.given)
+    return str(here.datasette.urls.path(path)) + (f"?{query}" if query else "")
 
 
 def _without_base(here: Page, path: str) -> str:
@@ -145,7 +189,10 @@ async def failed(
     message: str,
     name: str | None = None,
 ) -> Response:
-    """An error as JSON or as a page that says what to do next."""
+    """An error as JSON or as a page that says what to do next.
+
+    ``name`` is the memory that the page belongs to, None where there is none.
+    """
     if as_json:
         return json_response(datasette, {"ok": False, "error": message, "status": status}, status)
     html = await datasette.render_template(
@@ -155,6 +202,7 @@ async def failed(
             "status": status,
             "database": name,
             "base": limbic_url(datasette, name) if name in datasette.databases else None,
+            "query": (request.args.get("q") or "")[:200],
             "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
         },
         request=request,
@@ -163,8 +211,10 @@ async def failed(
 
 
 def json_response(datasette: Datasette, data: Any, status: int = 200) -> Response:
-    """JSON with Datasette's own CORS header where that is switched on."""
-    headers = {"access-control-allow-origin": "*"} if getattr(datasette, "cors", False) else {}
+    """JSON with Datasette's own CORS headers where that is switched on."""
+    headers: dict[str, str] = {}
+    if datasette.cors:
+        add_cors_headers(headers)
     return Response(
         json.dumps(data, ensure_ascii=False, allow_nan=False, default=str),
         status=status,

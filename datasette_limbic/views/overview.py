@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import status
+from ..schema import CORE_TABLES
 from .common import Page, page
-
 
 # The documents' tables of what raising each constant does.
 RAISING = {
@@ -23,12 +23,16 @@ RAISING = {
 }
 
 
-@page
-async def overview_page(here: Page) -> tuple[str, dict[str, Any]]:
-    data = await here.db.execute_fn(lambda conn: status.status(conn, settings=here.settings))
+async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
+    data = await here.read(lambda conn: status.status(conn, settings=here.settings))
     data["database"] = here.db.name
     data["_parameters"] = [
         {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
         for name, value in data["parameters"].items()
     ]
     return "limbic_overview.html", data
+
+
+overview_page = page(
+    _overview, (*CORE_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
+)

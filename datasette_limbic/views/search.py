@@ -14,16 +14,15 @@ from .common import Page, page
 @page
 async def search_page(here: Page) -> tuple[str, dict[str, Any]]:
     applied, info = await here.db.execute_fn(_before)
+    await plugin.register_query(here.datasette, here.db.name)
     asked = request.parse(
         {k: v for k, v in here.args.items() if not k.startswith("_")}, here.settings, applied
     )
     if asked.query and asked.mode != "text" and info is not None:
         await _warm(here, info.model_id, asked.query)
     database = str(here.datasette.urls.database(here.db.name))
-    may_sql = await compat.may_execute_sql(
-        here.datasette, here.request.actor, here.db.name
-    )
-    answer = await here.db.execute_fn(
+    may_sql = await compat.may_execute_sql(here.datasette, here.request.actor, here.db.name)
+    answer = await here.read(
         lambda conn: search.search(
             conn,
             asked,
@@ -37,7 +36,7 @@ async def search_page(here: Page) -> tuple[str, dict[str, Any]]:
     answer["_may_sql"] = may_sql
     if here.as_json:
         return "limbic_search.html", answer
-    answer["_types"] = await here.db.execute_fn(display.entity_types)
+    answer["_types"] = await here.read(display.entity_types)
     return "limbic_search.html", display.decorate(answer, here, asked)
 
 
