@@ -64,6 +64,20 @@ def canned_queries(datasette: Any, database: str) -> Any:
 
 
 @hookimpl
+def permission_allowed(datasette: Any, actor: Any, action: str, resource: Any) -> Any:
+    from . import plugin
+
+    return plugin.permission_allowed(datasette, actor, action, resource)
+
+
+@hookimpl
+def permission_resources_sql(datasette: Any, actor: Any, action: str) -> Any:
+    from . import plugin
+
+    return plugin.permission_resources_sql(datasette, actor, action)
+
+
+@hookimpl
 def get_metadata(datasette: Any) -> dict[str, Any]:
     from . import plugin
 

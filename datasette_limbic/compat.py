@@ -64,6 +64,21 @@ async def may_view(
     return True
 
 
+def deny_query(databases: list[str], query: str) -> Any:
+    """A rule of 1.0 that denies the stored query ``query`` on each of ``databases``."""
+    if not databases:
+        return None
+    from datasette.permissions import PermissionSQL
+
+    rows = [
+        f"select :limbic_database_{i} as parent, :limbic_query as child, 0 as allow, "
+        "'reads tables that are not visible' as reason"
+        for i in range(len(databases))
+    ]
+    names = {f"limbic_database_{i}": name for i, name in enumerate(databases)}
+    return PermissionSQL(sql=" union all ".join(rows), params={**names, "limbic_query": query})
+
+
 async def add_stored_query(
     datasette: Datasette,
     database: str,

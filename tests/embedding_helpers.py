@@ -84,8 +84,10 @@ def registered(*models: llm.EmbeddingModel) -> Iterator[None]:
         embedding.clear_caches()
 
 
-@pytest.fixture
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, BagModel]]:
+@pytest.fixture(name="models")
+def models_fixture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, BagModel]]:
     """The test models by id, known to llm."""
     monkeypatch.setenv("LLM_USER_PATH", str(tmp_path / "llm"))
     made = {
@@ -102,8 +104,8 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
         yield made
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(name="path")
+def path_fixture(tmp_path: Path) -> Path:
     """A memory file without rows."""
     found = tmp_path / "memory.db"
     with closing(connect(found, create=True)) as conn:
@@ -112,8 +114,8 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.fixture
-def conn(path: Path) -> Iterator[Any]:
+@pytest.fixture(name="conn")
+def conn_fixture(path: Path) -> Iterator[Any]:
     """A connection to ``path``."""
     with closing(connect(path)) as found:
         yield found

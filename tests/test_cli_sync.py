@@ -8,7 +8,12 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import conn, fill, models, path  # noqa: F401
+from embedding_helpers import (  # noqa: F401
+    conn_fixture,
+    fill,
+    models_fixture,
+    path_fixture,
+)
 
 from datasette_limbic import connection, vectors
 from datasette_limbic.cli.sync import sync_command

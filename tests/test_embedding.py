@@ -9,7 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import blob, conn, fill, models, path, store, values  # noqa: F401
+from embedding_helpers import (  # noqa: F401
+    blob,
+    conn_fixture,
+    fill,
+    models_fixture,
+    path_fixture,
+    store,
+    values,
+)
 
 from datasette_limbic import embedding
 from datasette_limbic.errors import UnknownModel, VectorsUnavailable

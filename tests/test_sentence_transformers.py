@@ -7,7 +7,11 @@ import math
 from pathlib import Path
 
 import pytest
-from embedding_helpers import conn, path, values  # noqa: F401
+from embedding_helpers import (  # noqa: F401
+    conn_fixture,
+    path_fixture,
+    values,
+)
 
 from datasette_limbic import embedding, vectors
 from datasette_limbic.errors import IndexedElsewhere, UnknownModel, VectorsUnavailable

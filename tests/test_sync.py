@@ -16,7 +16,14 @@ import llm
 import pytest
 from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import conn, fill, models, path, store, values  # noqa: F401
+from embedding_helpers import (  # noqa: F401
+    conn_fixture,
+    fill,
+    models_fixture,
+    path_fixture,
+    store,
+    values,
+)
 from llm.cli import cli as llm_cli
 from sqlite_utils import Database
 
@@ -351,8 +358,10 @@ def test_prefixes_as_llms_prepend(path, conn, models):
     assert all(text.startswith("passage: ") for text in models["bag"].seen)
     result = CliRunner().invoke(
         llm_cli,
-        ["embed-multi", "entities", "-d", str(path), "-m", "bag", "--prepend", "passage: "]
-        + ["--sql", "select id, content from entity_snapshots"],
+        [
+            *("embed-multi", "entities", "-d", str(path), "-m", "bag"),
+            *("--prepend", "passage: ", "--sql", "select id, content from entity_snapshots"),
+        ],
     )
     assert result.exit_code == 0
     assert not sync(conn, settings=settings).changed
@@ -392,6 +401,41 @@ def test_reembed_with_a_broken_model_discards_nothing(conn, models):
     sync(conn, model="bag")
     with pytest.raises(VectorsUnavailable, match="no model at /elsewhere"):
         sync(conn, model="broken", reembed=True)
+    assert in_step(conn)
+
+
+def test_a_reembed_that_stopped_goes_on_without_the_option(conn, models):
+    fill(conn, 30, each=0)
+    sync(conn, model="bag")
+
+    def before(items):
+        if len(models["bag16"].seen) > 15:
+            raise OSError("network gone")
+
+    models["bag16"].before = before
+    with pytest.raises(VectorsUnavailable, match="network gone"):
+        sync(conn, model="bag16", reembed=True, batch_size=5)
+    models["bag16"].before = None
+    summary = sync(conn)
+    assert (summary.collections[0].model, summary.collections[0].dimension) == ("bag16", 16)
+    assert 0 < summary.collections[0].embedded < 30
+    assert in_step(conn)
+
+
+def test_an_upsert_by_another_program_is_synced(path, conn, models):
+    """sqlite-utils and Datasette's write API change rows by upsert and by replace."""
+    fill(conn, 2)
+    sync(conn, model="bag")
+    conn.execute(
+        "insert into entities(id, name) values (1, 'upserted')"
+        " on conflict(id) do update set name = excluded.name"
+    )
+    conn.execute("update or fail observations set content = 'again' where id = 1")
+    conn.execute(
+        "insert or replace into observations(id, entity_id, content) values (2, 1, 'other')"
+    )
+    conn.commit()
+    sync(conn)
     assert in_step(conn)
 
 

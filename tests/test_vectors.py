@@ -6,7 +6,15 @@ import json
 import math
 
 import pytest
-from embedding_helpers import blob, conn, fill, models, path, store, values  # noqa: F401
+from embedding_helpers import (  # noqa: F401
+    blob,
+    conn_fixture,
+    fill,
+    models_fixture,
+    path_fixture,
+    store,
+    values,
+)
 
 from datasette_limbic import connection, vectors
 from datasette_limbic.errors import VectorsUnavailable

@@ -9,11 +9,13 @@ from urllib.parse import urlencode
 from datasette.utils.sqlite import sqlite3
 from markupsafe import Markup, escape
 
-from .. import request, text
+from .. import request, text, times
 from ..config import FUSIONS, MODES, RECENCIES, STRATEGIES
 from .common import Page
 
 SHOWN_OBSERVATIONS = 3
+MAX_NAME = 200
+MAX_SHOWN = 600
 _WORD = re.compile(r"\w+")
 
 
@@ -23,15 +25,26 @@ def number(value: Any, digits: int = 3) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:.{digits}f}"
-    return f"{value:,}"
+    return f"{value:,}" if isinstance(value, int) else str(value)[:20]
 
 
 def day(value: Any) -> str:
-    """The day of a stored time; the full text stands in a title attribute."""
-    return "unknown" if not value else str(value)[:10]
+    """The day of a stored time; the whole of it stands in a title attribute."""
+    moment = times.to_sql(value)
+    if moment is None:
+        return "unknown" if not value else str(value)[:20]
+    return Markup('<time datetime="{}Z" title="{} UTC">{}</time>').format(
+        moment.replace(" ", "T"), moment, moment[:10]
+    )
 
 
-FILTERS = {"limbic_number": number, "limbic_day": day}
+def short(value: Any, most: int = MAX_NAME) -> str:
+    """The beginning of a long text."""
+    content = str(value)
+    return content if len(content) <= most else content[: most - 1] + "…"
+
+
+FILTERS = {"limbic_number": number, "limbic_day": day, "limbic_short": short}
 
 
 def entity_types(conn: sqlite3.Connection) -> list[str]:
@@ -61,6 +74,19 @@ def marked(content: str, terms: set[str]) -> Markup:
     return Markup("").join(pieces)
 
 
+def around(content: str, terms: set[str]) -> str:
+    """At most MAX_SHOWN characters of ``content``, with the first word that the query holds."""
+    if len(content) <= MAX_SHOWN:
+        return content
+    start = 0
+    for match in _WORD.finditer(content[:100_000]):
+        if terms.intersection(text.fts_tokens(match.group()[:MAX_SHOWN])):
+            start = max(0, match.start() - MAX_SHOWN // 4)
+            break
+    piece = content[start : start + MAX_SHOWN]
+    return ("…" if start else "") + piece + ("…" if start + MAX_SHOWN < len(content) else "")
+
+
 def query_tokens(query: str) -> set[str]:
     return {token for term in text.fts_terms(query) for token in term.tokens}
 
@@ -69,9 +95,9 @@ def observations(contents: list[str], terms: set[str]) -> list[tuple[int, Markup
     """The observations to show: those with most words of the query, then the first ones."""
     order = sorted(
         range(len(contents)),
-        key=lambda i: (-len(terms & set(text.fts_tokens(contents[i]))), i),
+        key=lambda i: (-len(terms.intersection(text.fts_tokens(contents[i][:100_000]))), i),
     )
-    return [(i, marked(contents[i], terms)) for i in order[:SHOWN_OBSERVATIONS]]
+    return [(i, marked(around(contents[i], terms), terms)) for i in order[:SHOWN_OBSERVATIONS]]
 
 
 def bars(row: dict[str, Any], top: float, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,18 +153,25 @@ def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict
         row["_rank"] = rank
         row["_url"] = here.url(f"/entity/{row['id']}")
         row["_bars"] = bars(row, top, answer["parameters"])
-        row["_name"] = marked(row["name"], terms)
+        row["_name"] = marked(short(row["name"]), terms)
         contents = row.get("observations") or []
         row["_shown"] = observations(contents, terms)
         row["_more"] = max(0, len(contents) - SHOWN_OBSERVATIONS)
-    args = {k: v for k, v in here.args.items() if k != "explain"}
+    args = {k: v for k, v in here.given.items() if k != "explain"}
     answer["_explain_url"] = here.url("/search?") + urlencode({**args, "explain": 1})
     answer["_plain_url"] = here.url("/search?") + urlencode(args)
+    answer["_unfiltered_url"] = here.url("/search?") + urlencode(
+        {k: v for k, v in args.items() if k not in ("type", "as_of")}
+    )
+    answer["_opened"] = bool(set(args) - {"q"})
+    answer["_defaults"] = {
+        name: getattr(here.settings, name) for name in ("mode", "strategy", "recency", "fusion")
+    }
     answer["_options"] = {
         "mode": MODES,
         "strategy": STRATEGIES,
         "recency": RECENCIES,
         "fusion": FUSIONS,
     }
-    answer["_given"] = here.args
+    answer["_given"] = here.given
     return answer

@@ -11,17 +11,14 @@ from .. import compat, plugin
 from ..schema import CORE_TABLES
 from .common import limbic_url
 
-# Columns of our tables that hold the id of an entity.
-ENTITY_COLUMNS = {
-    ("entities", "id"),
-    ("entities", "name"),
-    ("observations", "entity_id"),
-    ("relations", "from_entity"),
-    ("relations", "to_entity"),
-    ("entity_access", "entity_id"),
-    ("entity_access_log", "entity_id"),
-    ("co_occurrences", "entity_a_id"),
-    ("co_occurrences", "entity_b_id"),
+# The column of each of our tables that holds the id of the entity a row is about.
+ENTITY_COLUMN = {
+    "entities": "id",
+    "observations": "entity_id",
+    "relations": "from_entity",
+    "entity_access": "entity_id",
+    "entity_access_log": "entity_id",
+    "co_occurrences": "entity_a_id",
 }
 
 
@@ -69,10 +66,9 @@ def table_actions(datasette: Datasette, actor: Any, database: str, table: str) -
 
 def row_actions(datasette: Datasette, actor: Any, database: str, table: str, row: Any) -> Any:
     async def inner() -> list[dict[str, str]]:
-        column = next((c for t, c in ENTITY_COLUMNS if t == table and c != "name"), None)
+        column = ENTITY_COLUMN.get(table)
         if column is None or not await _visible(datasette, actor, database):
             return []
-        column = {"entities": "id", "relations": "from_entity"}.get(table, column)
         try:
             entity = row[column]
         except (KeyError, IndexError):
@@ -100,10 +96,13 @@ def menu_links(datasette: Datasette, actor: Any) -> Any:
     return inner
 
 
-def render_cell(row: Any, value: Any, column: str, table: str, database: str, datasette: Datasette) -> Any:
+def render_cell(
+    row: Any, value: Any, column: str, table: str, database: str, datasette: Datasette
+) -> Any:
     """On Datasette's own page of entities the name leads to our page of the entity.
 
-    Worked out from the row alone, since this runs for every cell of every table.
+    Worked out from the row alone, since this runs for every cell of every table. Long names
+    are cut as Datasette cuts long cells; our page has the whole.
     """
     if table != "entities" or column != "name" or not isinstance(value, str) or not value:
         return None
@@ -113,4 +112,6 @@ def render_cell(row: Any, value: Any, column: str, table: str, database: str, da
     except (KeyError, IndexError):
         return None
     url = limbic_url(datasette, database, f"/entity/{entity}")
-    return Markup('<a href="{}">{}</a>').format(url, value)
+    most = datasette.setting("truncate_cells_html")
+    shown = value[:most] + "…" if most and len(value) > most else value
+    return Markup('<a href="{}">{}</a>').format(url, shown)

@@ -1,0 +1,291 @@
+"""The sync of one collection: what is to do, and doing it batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from . import embedding, llm_store, vectors
+from .errors import IndexedElsewhere
+from .schema import COLLECTIONS
+from .sync_summary import CollectionSummary
+
+CHECKED_AT_ONCE = 500
+PASSES = 3
+REBUILD_FROM = 1000
+
+_CROSSED = (
+    "select {id} from {table} where (valid_to is not null and datetime(valid_to) between"
+    " :since and :now) or (valid_from is not null and datetime(valid_from) between :since and :now)"
+)
+
+
+class Job:
+    """The sync of one collection."""
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        name: str,
+        model: str | None,
+        settings: Any,
+        reembed: bool,
+    ) -> None:
+        self.conn, self.name, self.reembed = conn, name, reembed
+        self.prefix = getattr(settings, "passage_prefix", None) or ""
+        self.batch_size: int | None = None
+        self.progress: vectors.Progress | None = None
+        self.full, self.usable = False, True
+        self.done = 0
+        self.summary = CollectionSummary(name)
+        configured = getattr(settings, "model", None)
+        self.info = embedding.collection_info(conn, name)
+        if model is not None:
+            # what is stored is the id, whatever alias was typed
+            self.asked = self.stored_as = embedding.get_model(model).model_id
+        elif self.info is not None and self.info.count and not reembed:
+            # the setting is this machine's name for the model that the file names
+            self.asked, self.stored_as = configured or self.info.model_id, self.info.model_id
+        else:
+            other = [embedding.collection_info(conn, c) for c in (name, *COLLECTIONS)]
+            known = next((i.model_id for i in other if i is not None), embedding.DEFAULT_MODEL)
+            self.asked = configured or known
+            self.stored_as = self.asked
+        if reembed:
+            # fail before anything is thrown away
+            embedding.run_model(self.asked, [name])
+        elif self.info is not None and self.info.count and self.info.model_id != self.stored_as:
+            self._refuse(f"{self.info.model_id!r}", f"{self.stored_as!r}")
+
+    def _refuse(self, has: str, asked: str) -> None:
+        raise IndexedElsewhere(
+            f"the collection {self.name!r} was embedded with {has}, not with {asked}: go on with "
+            "the same model, or embed everything anew with the other one "
+            "(datasette limbic sync FILE --reembed -m MODEL)"
+        )
+
+    def run(self) -> CollectionSummary:
+        """Do it all."""
+        now = self.conn.execute("select datetime('now')").fetchone()[0]
+        if self.reembed:
+            self._discard()
+        self._prune()
+        if self.usable:
+            self._drop_outdated()
+        ids = self._work(now)
+        for _ in range(PASSES):
+            total = self.done + len(ids)
+            for start in range(0, len(ids), CHECKED_AT_ONCE):
+                self._check(ids[start : start + CHECKED_AT_ONCE], total)
+            # rows that changed while they were embedded
+            ids = self._marked()
+            if not ids:
+                break
+        self._prune()  # rows that went away meanwhile
+        self._finish(now)
+        return self.summary
+
+    def _collection_id(self) -> int | None:
+        found = llm_store.collection(self.conn, self.name)
+        return found[0] if found else None
+
+    def _ensure_collection(self) -> int:
+        """The collection's id, made where it is not there; inside the writing transaction."""
+        found = llm_store.collection(self.conn, self.name)
+        if found is None:
+            cursor = self.conn.execute(
+                "insert into collections(name, model) values (?, ?)", [self.name, self.stored_as]
+            )
+            return int(cursor.lastrowid or 0)
+        if found[1] != self.stored_as:
+            info = embedding.collection_info(self.conn, self.name)
+            if info and info.count:
+                self._refuse(f"{found[1]!r} (by another program, just now)", f"{self.asked!r}")
+            self.conn.execute(
+                "update collections set model = ? where id = ?", [self.stored_as, found[0]]
+            )
+        return found[0]
+
+    def _discard(self) -> None:
+        with llm_store.transaction(self.conn):
+            self.conn.execute(
+                "delete from embeddings where collection_id = ?", [self._collection_id()]
+            )
+            self._ensure_collection()
+            if self.usable:
+                vectors.rebuild(self.conn, self.name)
+
+    def _prune(self) -> None:
+        collection_id = self._collection_id()
+        keys = llm_store.gone(self.conn, self.name, collection_id)
+        dead = self.conn.execute(
+            "select item_id from limbic_stale where collection = ?"
+            f" and item_id not in (select id from {self.name})",
+            [self.name],
+        ).fetchall()
+        if not keys and not dead:
+            return
+        with llm_store.transaction(self.conn):
+            # asked again, now that nobody else can write
+            keys = llm_store.gone(self.conn, self.name, collection_id)
+            if collection_id is not None:
+                llm_store.delete(self.conn, collection_id, keys)
+            self.conn.execute(
+                "delete from limbic_stale where collection = ?"
+                f" and item_id not in (select id from {self.name})",
+                [self.name],
+            )
+            if self.usable and vectors.table_dimension(self.conn, self.name) is not None:
+                left_over = vectors.differences(self.conn, self.name)[1]
+                vectors.delete(self.conn, self.name, left_over + [row[0] for row in dead])
+        self.summary.pruned += len(keys)
+
+    def _drop_outdated(self) -> None:
+        """Take away an index of another model or dimension; it would answer nonsense."""
+        made = vectors.table_dimension(self.conn, self.name)
+        info = embedding.collection_info(self.conn, self.name)
+        if made is None or info is None or not info.count:
+            return
+        row = self.conn.execute(
+            "select model from limbic_indexes where collection = ?", [self.name]
+        ).fetchone()
+        if made != info.dimension or row is None or row[0] != info.model_id:
+            vectors.rebuild(self.conn, self.name)
+            self.summary.rebuilt = True
+
+    def _marked(self) -> list[int]:
+        rows = self.conn.execute(
+            "select item_id from limbic_stale where collection = ? order by item_id", [self.name]
+        )
+        return [row[0] for row in rows]
+
+    def _work(self, now: str) -> list[int]:
+        """Ids to look at, in order: all, or those marked, missing or past a validity date."""
+        if self.full:
+            rows = self.conn.execute(f"select id from {self.name} order by id")
+            return [row[0] for row in rows]
+        ids = set(self._marked())
+        ids.update(llm_store.missing(self.conn, self.name, self._collection_id()))
+        if self.name == "entities":
+            row = self.conn.execute(
+                "select synced_at from limbic_indexes where collection = 'entities'"
+            ).fetchone()
+            span = {"since": (row and row[0]) or "0000-01-01", "now": now}
+            for table, column in (("observations", "entity_id"), ("relations", "from_entity")):
+                sql = _CROSSED.format(table=table, id=column)
+                ids.update(row[0] for row in self.conn.execute(sql, span))
+        return sorted(ids)
+
+    def _check(self, ids: Sequence[int], total: int) -> None:
+        """Clear the marks of those whose stored vector is of the current text; embed the rest."""
+        to_embed: list[tuple[int, str]] = []
+        with llm_store.transaction(self.conn):
+            collection_id = self._collection_id()
+            have = {} if collection_id is None else llm_store.stored(self.conn, collection_id, ids)
+            right = []
+            for item, content in llm_store.texts(self.conn, self.name, ids).items():
+                text = self.prefix + content
+                if item in have and have[item][0] == llm_store.content_hash(text):
+                    right.append((item, have[item][1]))
+                else:
+                    to_embed.append((item, text))
+            self._index(right)
+        self.summary.verified += len(right)
+        self._advance(len(ids) - len(to_embed), total)
+        for batch in self._batches(to_embed):
+            self._embed(batch)
+            self._advance(len(batch), total)
+
+    def _batches(self, rows: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+        if not rows:
+            return
+        # the model is looked up only when it has work: a file can be kept in step elsewhere
+        size = self.batch_size or 100
+        size = max(1, min(size, embedding.get_model(self.asked).batch_size or size))
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+
+    def _embed(self, batch: list[tuple[int, str]]) -> None:
+        """Embed outside the transaction, then store what has still the text that was embedded."""
+        found = embedding.run_model(self.asked, [text for _, text in batch])
+        dimension = self.info.dimension if self.info and not self.reembed else 0
+        if dimension and len(found[0]) != dimension:
+            self._refuse(
+                f"{dimension} dimensions ({self.stored_as!r})",
+                f"{len(found[0])} dimensions ({self.asked!r})",
+            )
+        with llm_store.transaction(self.conn):
+            collection_id = self._ensure_collection()
+            now = llm_store.texts(self.conn, self.name, [item for item, _ in batch])
+            fresh = [
+                (item, text, llm_store.encode(vector))
+                for (item, text), vector in zip(batch, found, strict=True)
+                if item in now and self.prefix + now[item] == text
+            ]
+            llm_store.write(self.conn, collection_id, fresh)
+            self._index([(item, blob) for item, _, blob in fresh])
+        self.summary.embedded += len(fresh)
+
+    def _index(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Put vectors into vec0 and clear their marks; inside the transaction that read them."""
+        if self.usable and rows:
+            vectors.upsert(self.conn, self.name, rows)
+        self.conn.executemany(
+            "delete from limbic_stale where collection = ? and item_id = ?",
+            [(self.name, item) for item, _ in rows],
+        )
+
+    def _advance(self, count: int, total: int) -> None:
+        self.done += count
+        if self.progress and count:
+            self.progress(min(self.done, total), total, self.name)
+
+    def _finish(self, now: str) -> None:
+        """Compare vec0 with what is stored, repair it, and write down when."""
+        if self.usable:
+            self._reconcile()
+        with llm_store.transaction(self.conn):
+            # Without sqlite-vec the marks are gone but vec0 was not written: 0 vectors says
+            # that it has to be built again.
+            self.conn.execute(
+                "insert into limbic_indexes(collection, model, dimension, vectors, built_at,"
+                " synced_at) values (:name, :model, 0, 0, '', :now)"
+                " on conflict(collection) do update set synced_at = :now,"
+                " vectors = iif(:usable, vectors, 0)",
+                {
+                    "name": self.name,
+                    "model": self.stored_as,
+                    "now": now,
+                    "usable": self.usable,
+                },
+            )
+        state = vectors.index_state(self.conn)[self.name]
+        self.summary.model, self.summary.dimension = state["model"], state["dimension"]
+        self.summary.items, self.summary.pending = state["items"], state["pending"]
+        self.summary.indexed, self.summary.rejected = state["indexed"], state["rejected"]
+
+    def _reconcile(self) -> None:
+        row = self.conn.execute(
+            "select vectors from limbic_indexes where collection = ?", [self.name]
+        ).fetchone()
+        state = vectors.index_state(self.conn)[self.name]
+        made = vectors.table_dimension(self.conn, self.name) is not None
+        absent, left_over = vectors.differences(self.conn, self.name)
+        if (
+            (state["indexed"] and row is not None and row[0] != state["indexed"])
+            or len(absent) >= REBUILD_FROM
+            or (made and not state["stored"])
+            or vectors.is_bloated(self.conn, self.name)
+        ):
+            vectors.rebuild(self.conn, self.name)
+            self.summary.rebuilt = True
+            return
+        if left_over:
+            vectors.delete(self.conn, self.name, left_over)
+        if absent:
+            collection_id = self._collection_id()
+            assert collection_id is not None  # something is stored in it
+            found = llm_store.stored(self.conn, collection_id, absent)
+            vectors.upsert(self.conn, self.name, [(i, blob) for i, (_, blob) in found.items()])

@@ -1,0 +1,68 @@
+"""What a sync did, for a terminal and for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class CollectionSummary:
+    """What a sync did to one collection; counts of items."""
+
+    collection: str
+    model: str | None = None
+    dimension: int = 0
+    items: int = 0
+    embedded: int = 0
+    verified: int = 0
+    pruned: int = 0
+    indexed: int = 0
+    pending: int = 0
+    rebuilt: bool = False
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class SyncSummary:
+    """What a sync did."""
+
+    collections: list[CollectionSummary] = field(default_factory=list)
+    text_added: int = 0
+    text_removed: int = 0
+    vectors_missing: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was brought in line."""
+        return bool(self.text_added or self.text_removed) or any(
+            c.embedded or c.pruned or c.verified or c.rebuilt for c in self.collections
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data, for JSON."""
+        return {**asdict(self), "changed": self.changed}
+
+    def text(self) -> str:
+        """The same in a few lines for a terminal."""
+        lines = []
+        for c in self.collections:
+            lines.append(
+                f"{c.collection}: {c.embedded} embedded, {c.verified} already right, "
+                f"{c.pruned} removed; {c.indexed} of {c.items} searchable"
+                + (f" ({c.model}, {c.dimension} dimensions)" if c.model else "")
+                + (", index rebuilt" if c.rebuilt else "")
+            )
+            if c.pending:
+                lines.append(f"  {c.pending} changed meanwhile: run sync again")
+            lines += [f"  not indexed: {r['id']} ({r['reason']})" for r in c.rejected[:10]]
+            if len(c.rejected) > 10:
+                lines.append(f"  … and {len(c.rejected) - 10} more")
+        if self.text_added or self.text_removed:
+            lines.append(f"text index: {self.text_added} added, {self.text_removed} removed")
+        else:
+            lines.append("text index: in step")
+        if self.vectors_missing:
+            lines.append(f"no vector search: {self.vectors_missing}")
+        return "\n".join(lines)

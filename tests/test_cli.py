@@ -1,0 +1,135 @@
+"""The commands that are not import and sync: init, search, status, demo, decay."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from datasette_limbic.cli import COMMANDS, limbic
+
+NOW = "2026-11-29 12:00:00"
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(limbic, [str(a) for a in args])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_teaches_with_an_example(command):
+    text = run(*([command] if command else []), "--help")
+    assert "datasette limbic" in text or command == "decay"
+
+
+def test_datasette_knows_the_group():
+    result = subprocess.run(
+        [sys.executable, "-m", "datasette", "limbic", "--help"], capture_output=True, text=True
+    )
+    assert result.returncode == 0
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+def test_init_makes_a_memory_once(tmp_path):
+    path = tmp_path / "memory.db"
+    assert "m001_memory" in run("init", path)
+    assert "already up to date" in run("init", path)
+
+
+def test_search_prints_a_table_with_its_factors(demo_db):
+    text = run("search", demo_db, "cola de eventos sin broker", "--now", NOW, "-n", "3")
+    for word in ("Una cola en PostgreSQL", "importance", "recency", "co-occ", "hybrid_balanced"):
+        assert word in text
+
+
+def test_search_explains_and_says_when_nothing_fits(demo_db):
+    text = run("search", demo_db, "quantum chromodynamics", "--explain", "--now", NOW)
+    assert "No confident match" in text
+    assert "Did not make it" in text
+
+
+def test_search_as_json_is_the_api_answer(demo_db):
+    from datasette_limbic import connection, search
+
+    given = json.loads(
+        run("search", demo_db, "Atlas", "--json", "--now", NOW, "--gamma", "0.05", "--explain")
+    )
+    conn = connection.connect(demo_db, readonly=True)
+    assert given == search.search(conn, "Atlas", now=NOW, gamma=0.05, explain=True)
+    conn.close()
+
+
+def test_an_empty_query_lists(demo_db):
+    assert "Atlas" in run("search", demo_db, "--now", NOW)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--limit", "0"], "limit is 0"),
+        (["--now", "tomorrow-ish"], "tomorrow-ish"),
+        (["--as-of", "soon"], "soon"),
+    ],
+)
+def test_bad_arguments_end_in_one_sentence(demo_db, arguments, part):
+    text = run("search", demo_db, "x", *arguments, code=1)
+    assert part in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("command", ["search", "status", "decay", "sync"])
+def test_files_that_are_no_memory_end_in_one_sentence(tmp_path, command):
+    missing = run(command, tmp_path / "no.db", *(["x"] if command == "search" else []), code=1)
+    assert "does not exist" in missing
+    text = tmp_path / "text.db"
+    text.write_text("hello " * 500)
+    other = run(command, text, *(["x"] if command == "search" else []), code=1)
+    assert "not a SQLite database" in other
+    assert "Traceback" not in missing + other
+
+
+def test_status_says_what_there_is(demo_db):
+    text = run("status", demo_db)
+    for part in ("65 entities (2 archived)", "403 observations", "in step", "limbic-multilingual"):
+        assert part in text
+    found = json.loads(run("status", demo_db, "--json"))
+    assert found["counts"]["relations"] == 96
+    assert found["recency"]["recency_half_life_days"] == 180
+
+
+def test_status_of_a_memory_without_vectors_says_what_to_do(empty_db):
+    from datasette_limbic import connection
+
+    conn = connection.connect(empty_db)
+    with conn:
+        conn.execute("insert into entities(name) values ('Ana')")
+    conn.close()
+    assert "datasette limbic sync" in run("status", empty_db)
+
+
+def test_demo_does_the_main_job_and_again(tmp_path):
+    path = tmp_path / "demo.db"
+    first = run("demo", path)
+    for part in ("65 created", "403 added", "searchable", "importance"):
+        assert part in first
+    before = path.read_bytes()
+    second = run("demo", path)
+    assert "0 embedded" in second
+    assert first.splitlines()[-1] == second.splitlines()[-1]
+    assert len(path.read_bytes()) == len(before)
+
+
+def test_decay_changes_nothing_and_accepts_the_old_flags(demo_db):
+    before = demo_db.read_bytes()
+    result = CliRunner().invoke(
+        limbic, ["decay", str(demo_db), "--rate", "0.05", "--min-confidence", "0.2", "--dry-run"]
+    )
+    assert result.exit_code == 0
+    assert "deprecated" in result.stderr
+    counts = [int(line.split()[0]) for line in result.stdout.splitlines()]
+    assert sum(counts) == 63  # all but the two archived
+    assert demo_db.read_bytes() == before

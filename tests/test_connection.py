@@ -1,0 +1,88 @@
+"""Opening files that are missing, foreign, damaged, locked or not ours to write."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from datasette.utils.sqlite import sqlite3
+
+from datasette_limbic import connection
+from datasette_limbic.errors import DatabaseUnusable
+
+
+def test_a_connection_is_ready(empty_db):
+    conn = connection.connect(empty_db, readonly=True)
+    assert conn.execute("select limbic_score(.65, .85, .93, 5.17)").fetchone()[0] == pytest.approx(
+        0.90594752625
+    )
+    assert connection.vec_missing(conn) is None
+    conn.close()
+
+
+def test_extension_loading_is_closed_again(empty_db):
+    conn = connection.connect(empty_db)
+    with pytest.raises(sqlite3.OperationalError, match="not authorized"):
+        conn.execute("select load_extension('anything')")
+    conn.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"this is no database, it is a text file of some length\n" * 40, "not a SQLite database"),
+        (None, "does not exist"),
+    ],
+)
+def test_what_is_no_database_is_said(tmp_path, content, part):
+    path = tmp_path / "x.db"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DatabaseUnusable, match=part):
+        connection.connect(path)
+
+
+def test_a_directory_and_a_missing_folder_are_said(tmp_path):
+    with pytest.raises(DatabaseUnusable, match="directory"):
+        connection.connect(tmp_path)
+    with pytest.raises(DatabaseUnusable, match="folder"):
+        connection.connect(tmp_path / "no" / "x.db", create=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_said(empty_db):
+    empty_db.chmod(0)
+    with pytest.raises(DatabaseUnusable):
+        connection.connect(empty_db)
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        ("database is locked", "locked by another program"),
+        ("attempt to write a readonly database", "cannot be written"),
+        ("database or disk is full", "no room left"),
+        ("database disk image is malformed", "damaged"),
+        ("unable to open database file", "cannot be opened"),
+    ],
+)
+def test_sqlite_errors_become_sentences(error, part):
+    assert part in str(connection.unusable("m.db", Exception(error)))
+
+
+def test_without_extension_support_a_connection_still_opens(empty_db, monkeypatch, caplog):
+    class NoExtensions(sqlite3.Connection):
+        @property
+        def enable_load_extension(self):
+            raise AttributeError("enable_load_extension")
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(connection._said, "is_set", lambda: False)
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=NoExtensions)
+    )
+    conn = connection.connect(empty_db, readonly=True)
+    assert connection.vec_missing(conn)
+    assert "pip install pysqlite3" in caplog.text
+    assert conn.execute("select rrf(1, 1)").fetchone()[0] > 0
+    conn.close()
