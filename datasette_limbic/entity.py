@@ -129,8 +129,8 @@ def _factors(
     """The limbic factors as they are now; importance is measured against the whole memory."""
     degree = conn.execute(DEGREE, args).fetchone()[0]
     access = conn.execute(
-        """select coalesce(max(case when entity_id = :id then access_count end), 0),
-        coalesce(max(access_count), 0) from entity_access""",
+        """select coalesce(max(case when entity_id = :id then n end), 0), coalesce(max(n), 0)
+        from (select entity_id, max(0, cast(access_count as integer)) as n from entity_access)""",
         args,
     ).fetchone()
     last = conn.execute(

@@ -102,8 +102,7 @@ def write(
     Content stays NULL, as without ``--store``; where it was stored before, it is renewed.
     """
     now = int(time.time())
-    # REPLACE as llm does it, not an upsert: SQLite hands the conflict policy of the outer
-    # statement on to the triggers, and under an upsert their INSERT OR IGNORE aborts.
+    # REPLACE, as llm does it
     conn.executemany(
         "insert or replace into embeddings(collection_id, id, embedding, content, content_blob,"
         " content_hash, metadata, updated) values (?1, ?2, ?3, (select iif(content is null, null,"

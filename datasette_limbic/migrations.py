@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from datasette.utils.sqlite import sqlite3
 from sqlite_utils import Database, Migrations
 
+from .connection import BUSY_TIMEOUT_S
 from .errors import SchemaConflict
 from .schema import create_triggers, fill_indexes, statements
 
@@ -16,6 +19,9 @@ DEFAULT_SETTINGS = {
     "stale_max_access": ("2", "an entity accessed more often than this is never stale"),
     "snapshot_max_chars": ("4000", "characters of an entity's text that are embedded"),
 }
+
+# What SQLite says where another program runs the same migration.
+_RACING = ("locked", "busy", "already exists", "duplicate column")
 
 migrations = Migrations("datasette-limbic")
 
@@ -101,7 +107,24 @@ def _add_column(
 
 
 def init(conn: sqlite3.Connection) -> list[str]:
-    """Bring the database up to date. Returns the names of the migrations that ran now."""
+    """Bring the database up to date. Returns the names of the migrations that ran now.
+
+    Waits for another program that is making the same tables at this moment: SQLite does not
+    wait by itself where a transaction that has read wants to write.
+    """
+    patience = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return _apply(conn)
+        except sqlite3.OperationalError as error:
+            conn.rollback()
+            racing = any(words in str(error) for words in _RACING)
+            if not racing or time.monotonic() > patience:
+                raise
+            time.sleep(0.02)
+
+
+def _apply(conn: sqlite3.Connection) -> list[str]:
     from llm.embeddings_migrations import embeddings_migrations
 
     db = Database(conn)

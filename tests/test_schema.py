@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3 as stock_sqlite3
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -366,4 +368,17 @@ def test_any_sequence_of_writes_keeps_the_text_index_true(tmp_path_factory, step
             )
     conn.commit()
     assert text_index(conn) == expected_text_index(conn)
+    conn.close()
+
+
+def test_two_programs_may_make_the_same_memory_at_once(tmp_path):
+    path = tmp_path / "both.db"
+    code = (
+        "import sys; from datasette_limbic import connection, schema;"
+        "schema.init(connection.connect(sys.argv[1], create=True))"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]
+    assert [process.wait(60) for process in both] == [0, 0, 0]
+    conn = connection.connect(path)
+    assert schema.init(conn) == []
     conn.close()

@@ -13,7 +13,7 @@ from ..sync import sync
 from .common import reports_errors
 from .search import as_text
 
-QUERY = "customers charged twice after a retry"
+QUERY = "queue of delivery events without a broker"
 
 
 @click.command("demo")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,6 @@ from .rejects import Rejects
 from .rows import Access, Entity, Rejection, Relation, parse_row
 from .summary import FileSummary, ImportSummary
 
-_RACING = ("locked", "busy", "already exists", "duplicate column")
 _TEMPORARY = ("relations", "accesses", "folds", "times")
 
 
@@ -73,23 +71,12 @@ def import_files(
 def open_memory(path: Path) -> sqlite3.Connection:
     """Open the database at ``path``, made if missing, with all tables of ours."""
     conn = connection.connect(path, create=True)
-    patience = time.monotonic() + connection.BUSY_TIMEOUT_S
-    while True:
-        try:
-            schema.init(conn)
-            return conn
-        except sqlite3.OperationalError as error:
-            # Another program may be making the same tables now. SQLite does not wait by itself
-            # where a transaction that has read wants to write.
-            conn.rollback()
-            racing = any(words in str(error) for words in _RACING)
-            if not racing or time.monotonic() > patience:
-                conn.close()
-                raise
-            time.sleep(0.02)
-        except BaseException:
-            conn.close()
-            raise
+    try:
+        schema.init(conn)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
 
 
 def _sniff_all(paths: Iterable[str | Path]) -> tuple[list[Source], list[FileSummary]]:

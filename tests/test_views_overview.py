@@ -1,0 +1,132 @@
+"""The overview page and its JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from view_helpers import base, get, get_json, text_of
+
+from datasette_limbic import connection
+
+
+async def test_json_holds_counts_types_vectors_and_parameters(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    body = await get_json(make_datasette(demo_db), base(demo_db) + ".json")
+    conn = connection.connect(demo_db, readonly=True)
+    for name, sql in {
+        "entities": "select count(*) from entities",
+        "archived": "select count(*) from entities where archived_at is not null",
+        "observations": "select count(*) from observations",
+        "relations": "select count(*) from relations",
+        "accesses": "select count(*) from entity_access_log",
+        "co_occurrences": "select count(*) from co_occurrences",
+    }.items():
+        assert body["counts"][name] == conn.execute(sql).fetchone()[0], name
+    conn.close()
+    assert body["counts"]["archived"] == 2
+    assert sum(t["count"] for t in body["types"]) == body["counts"]["entities"]
+    assert body["vectors"]["usable"] is True
+    assert body["vectors"]["in_step"] is True
+    assert body["vectors"]["collections"]["entities"]["dimension"] == 512
+    assert body["parameters"]["beta_sal"] == 0.5
+    assert body["parameters_version"] is None
+    assert body["recency"]["recency_half_life_days"] == 180
+    assert body["database"] == demo_db.stem
+    assert not [key for key in body if key.startswith("_")]
+
+
+async def test_page_shows_the_same_figures_and_leads_on(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    response = await get(datasette, base(demo_db))
+    words = text_of(response.text)
+    assert f"Entities {body['counts']['entities']} 2 archived" in words
+    assert f"Observations {body['counts']['observations']}" in words
+    assert "The vectors are in step with the memory." in words
+    assert f'href="{base(demo_db)}/search?type=Persona"' in response.text
+    assert f'action="{base(demo_db)}/search"' in response.text
+    assert f"<title>Memory: {demo_db.stem}</title>" in response.text
+    for name in body["parameters"]:
+        assert f"<code>{name}</code>" in response.text
+
+
+async def test_trailing_slash_is_the_same_page(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    assert (await get(datasette, base(demo_db) + "/")).status_code == 200
+
+
+async def test_empty_memory_says_so_and_what_to_do(empty_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(empty_db)
+    response = await get(datasette, base(empty_db))
+    words = text_of(response.text)
+    assert "This memory is empty." in words
+    assert f"datasette limbic import memory.jsonl {empty_db.stem}.db" in words
+    assert "No entities yet." in words
+    assert "The vectors are in step" not in words
+    body = await get_json(datasette, base(empty_db) + ".json")
+    assert body["counts"]["entities"] == 0
+    assert body["types"] == []
+
+
+async def test_stale_vectors_are_named_with_the_command(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    conn.execute("insert into entities(name) values ('Something new')")
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    assert body["vectors"]["in_step"] is False
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert f"not in step with the memory. Run datasette limbic sync {demo_db.stem}.db" in words
+
+
+async def test_gamma_without_beta_sal_is_warned_about(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db, config={"gamma": 0.5})
+    body = await get_json(datasette, base(demo_db) + ".json")
+    assert "co-occurrence outweighs salience" in body["parameter_warning"]
+    page = text_of((await get(datasette, base(demo_db))).text)
+    assert "co-occurrence outweighs salience" in page
+
+
+async def test_applied_parameters_show_with_their_version(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    columns = [row[1] for row in conn.execute("pragma table_info(limbic_parameters)")]
+    values = {"version": 7, "beta_sal": 0.75, "gamma": 0.02}
+    assert set(values) <= set(columns)
+    conn.execute(
+        "insert into limbic_parameters(version, beta_sal, gamma) values (:version, :beta_sal, :gamma)",
+        values,
+    )
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    assert (body["parameters"]["beta_sal"], body["parameters_version"]) == (0.75, 7)
+    assert "version 7" in text_of((await get(datasette, base(demo_db))).text)
+
+
+@pytest.mark.parametrize("suffix", ["", ".json"])
+async def test_a_database_without_our_tables_is_404(
+    suffix: str, tmp_path: Path, make_datasette: Any
+) -> None:
+    from datasette.utils.sqlite import sqlite3
+
+    path = tmp_path / "other.db"
+    conn = sqlite3.connect(path)
+    conn.execute("create table t(a)")
+    conn.commit()
+    conn.close()
+    for page in ("", "/search", "/entity/1"):
+        response = await get(make_datasette(path), f"/other/-/limbic{page}{suffix}")
+        assert response.status_code == 404
+        assert "datasette limbic init" in response.text
+        assert "/-/limbic/search" not in response.text

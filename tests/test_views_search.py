@@ -1,0 +1,209 @@
+"""The search page and its JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from view_helpers import base, get, get_json, links, text_of
+
+from datasette_limbic import connection
+from datasette_limbic.search import search
+
+NOW = "2026-11-29 12:00:00"
+
+
+def url(path: Path, suffix: str = "", **arguments: Any) -> str:
+    return f"{base(path)}/search{suffix}?" + urlencode(arguments)
+
+
+async def test_json_is_what_the_library_answers(demo_db: Path, make_datasette: Any) -> None:
+    body = await get_json(
+        make_datasette(demo_db), url(demo_db, ".json", q="who fixed the geocoder", now=NOW)
+    )
+    conn = connection.connect(demo_db, readonly=True)
+    expected = search(conn, "who fixed the geocoder", now=NOW)
+    conn.close()
+    for key in ("results", "candidates", "confident", "parameters", "strategy", "now", "query"):
+        assert body[key] == expected[key], key
+    assert set(body["results"][0]["scoring"]) >= {
+        "base",
+        "cosine_sim",
+        "importance",
+        "temporal_factor",
+        "cooc_boost",
+        "limbic_norm",
+    }
+    assert not [key for row in body["results"] for key in row if key.startswith("_")]
+
+
+async def test_page_shows_the_results_in_the_order_of_the_json(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    asked = {"q": "invoices", "now": NOW, "limit": 7}
+    body = await get_json(datasette, url(demo_db, ".json", **asked))
+    response = await get(datasette, url(demo_db, **asked))
+    shown = [int(i) for i in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', response.text)]
+    assert shown == [row["id"] for row in body["results"]]
+    assert f"7 of {body['candidates']} candidates" in text_of(response.text)
+    assert "<mark>invoice" in response.text or "<mark>invoices" in response.text
+
+
+async def test_explain_lists_the_whole_pool_once(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    asked = {"q": "paella", "now": NOW, "limit": 3, "explain": 1}
+    body = await get_json(datasette, url(demo_db, ".json", **asked))
+    assert len(body["results"]) == 3
+    assert len(body["losers"]) == body["candidates"] - 3
+    response = await get(datasette, url(demo_db, **asked))
+    ids = [int(i) for i in re.findall(r'id="entity-(\d+)"', response.text)]
+    assert ids == [row["id"] for row in body["results"] + body["losers"]]
+    assert "Candidates that did not make it" in response.text
+    assert "explain" not in "".join(u for u in links(response.text) if "Hide the rest" in u)
+    plain = await get_json(datasette, url(demo_db, ".json", q="paella", now=NOW, limit=3))
+    assert "losers" not in plain
+
+
+async def test_explain_where_every_candidate_is_a_result(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    response = await get(
+        make_datasette(demo_db), url(demo_db, q="paella", mode="text", limit=100, explain=1)
+    )
+    assert "Every candidate is listed above." in response.text
+
+
+async def test_an_empty_query_lists_the_memory(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, url(demo_db, ".json"))
+    assert len(body["results"]) == 10
+    assert body["confident"] is True
+    assert "Most used, last used and newest" in (await get(datasette, url(demo_db))).text
+
+
+async def test_no_confident_match_is_said(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, url(demo_db, ".json", q="quantum chromodynamics lattice"))
+    assert body["confident"] is False
+    page = text_of((await get(datasette, url(demo_db, q="quantum chromodynamics lattice"))).text)
+    assert "No confident match." in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"q": "paella", "type": "Nope"}, "No entity has the type"),
+        ({"q": "paella", "type": "Tool", "mode": "text"}, "Nothing in this memory matches"),
+        ({"q": "xyzzyplugh", "mode": "text"}, "Nothing in this memory matches"),
+    ],
+)
+async def test_filtered_to_nothing_says_why(
+    arguments: dict[str, str], said: str, demo_db: Path, make_datasette: Any
+) -> None:
+    response = await get(make_datasette(demo_db), url(demo_db, **arguments))
+    words = text_of(response.text)
+    assert response.status_code == 200
+    assert f"No results. {said}" in words
+    assert ("Search without filters" in words) is ("type" in arguments)
+    if "type" in arguments:
+        back = next(u for u in links(response.text) if "/search?" in u and "type" not in u)
+        assert parse_qs(urlsplit(back).query)["q"] == ["paella"]
+
+
+async def test_empty_memory(empty_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(empty_db)
+    body = await get_json(datasette, url(empty_db, ".json", q="anything"))
+    assert body["results"] == []
+    assert "empty" in body["reason"]
+    assert "This memory is empty" in text_of((await get(datasette, url(empty_db, q="x"))).text)
+
+
+async def test_without_vectors_the_page_says_that_only_text_was_searched(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    conn.execute("update limbic_indexes set vectors = 0")
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, url(demo_db, ".json", q="paella"))
+    assert "only text was searched" in body["degraded"]
+    assert body["results"]
+    words = text_of((await get(datasette, url(demo_db, q="paella"))).text)
+    assert "There are no vectors yet, so only text was searched" in words
+
+
+async def test_archived_entities_stay_out_unless_asked_for(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    without = await get_json(datasette, url(demo_db, ".json", q="Kafka trial"))
+    assert 10 not in [row["id"] for row in without["results"]]
+    asked = {"q": "Kafka trial", "include_archived": 1}
+    with_them = await get_json(datasette, url(demo_db, ".json", **asked))
+    assert 10 in [row["id"] for row in with_them["results"]]
+    page = (await get(datasette, url(demo_db, **asked))).text
+    assert re.search(r'name="include_archived" value="1" checked', page)
+
+
+async def test_the_form_keeps_what_was_given_and_pins_nothing_else(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    page = (await get(datasette, url(demo_db, q='say "hi" & <go>'))).text
+    assert 'value="say &#34;hi&#34; &amp; &lt;go&gt;"' in page
+    assert "<details class=\"limbic-options\">" in page
+    # every field empty: what a form sends counts as not given
+    sent = dict.fromkeys(re.findall(r'(?:input|select)[^>]* name="(\w+)"', page), "")
+    sent.pop("include_archived")
+    assert set(sent) >= {"q", "type", "limit", "mode", "strategy", "recency", "fusion", "gamma"}
+    sent["q"] = "paella"
+    plain = await get_json(datasette, url(demo_db, ".json", q="paella", now=NOW))
+    form = await get_json(datasette, url(demo_db, ".json", **sent, now=NOW))
+    assert form == plain
+    page = (await get(datasette, url(demo_db, q="x", gamma="0.5", strategy="limbic"))).text
+    assert 'name="gamma" min="0" max="10" step="any" value="0.5"' in page
+    assert "<option selected>limbic</option>" in page
+    assert '<details class="limbic-options" open>' in page
+
+
+async def test_json_link_asks_the_same(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    page = (await get(datasette, url(demo_db, q="vans & ñ", limit=3, gamma="", now=NOW))).text
+    link = next(u for u in links(page) if "search.json" in u)
+    assert parse_qs(urlsplit(link).query) == {"q": ["vans & ñ"], "limit": ["3"], "now": [NOW]}
+    assert len((await get_json(datasette, link))["results"]) == 3
+
+
+async def test_settings_of_the_plugin_count(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db, config={"limit": 4, "strategy": "limbic"})
+    body = await get_json(datasette, url(demo_db, ".json", q="paella"))
+    assert (body["limit"], body["strategy"]) == (4, "limbic")
+    body = await get_json(datasette, url(demo_db, ".json", q="paella", limit=2))
+    assert len(body["results"]) == 2
+    assert "default (limbic)" in (await get(datasette, url(demo_db, q="paella"))).text
+
+
+async def test_as_of_shows_what_held_then(demo_db: Path, make_datasette: Any) -> None:
+    body = await get_json(
+        make_datasette(demo_db), url(demo_db, ".json", q="paella", as_of="2025-06-30")
+    )
+    assert body["as_of"] == "2025-06-30 00:00:00"
+
+
+async def test_the_last_of_a_repeated_argument_counts(demo_db: Path, make_datasette: Any) -> None:
+    body = await get_json(make_datasette(demo_db), base(demo_db) + "/search.json?q=a&limit=1&limit=2")
+    assert len(body["results"]) == 2
+
+
+async def test_sql_link_only_for_who_may_write_sql(demo_db: Path, make_datasette: Any) -> None:
+    page = (await get(make_datasette(demo_db), url(demo_db, q="paella"))).text
+    assert "This ranking as SQL" in page
+    closed = make_datasette(demo_db, settings={"default_allow_sql": False})
+    page = (await get(closed, url(demo_db, q="paella"))).text
+    assert "This ranking as SQL" not in page
+    assert "Vary its parameters" in page
