@@ -66,9 +66,7 @@ def words(count: int = 30_000) -> list[str]:
     found: dict[str, None] = {}
     rng = random.Random(7)
     while len(found) < count:
-        found["".join(rng.choices(SYLLABLES, k=2 + len(found) // 4000 % 4))] = None
-        if len(found) % 4000 == 3999:
-            found[f"{rng.choice(SYLLABLES)}{len(found)}"] = None
+        found["".join(rng.choices(SYLLABLES, k=min(5, 2 + len(found) // 3000)))] = None
     return list(found)
 
 

@@ -24,7 +24,7 @@ MAX_QUERY = 2048
 
 # Lowest cosine similarity of the best hit at which an answer counts as confident, by model:
 # each model spreads its similarities differently (measured on an evaluation set, docs/quality.md).
-CONFIDENCE_FLOORS = {"limbic-multilingual": 0.30}
+CONFIDENCE_FLOORS = {"limbic-multilingual": 0.22}
 DEFAULT_CONFIDENCE_FLOOR = 0.30
 
 SPLIT_THRESHOLDS = {"": 20, "sesion": 15, "proyecto": 25}

@@ -139,7 +139,9 @@ def _factors(
     last_access = last[0] if last else None
     p = settings.parameters()
     now = args["now"]
-    half_life = settings.half_life_days(row["entity_type"])
+    entity_type = row["entity_type"]
+    # any program may have put bytes into a text column
+    half_life = settings.half_life_days(entity_type if isinstance(entity_type, str) else None)
     hours = times.hours_since(last_access, now)
     return {
         "degree": degree,

@@ -62,7 +62,7 @@ UNREADABLE = [
     1795953600 * 10**6,
     True,
     b"2026-11-29",
-    object(),
+    Ellipsis,
 ]
 
 

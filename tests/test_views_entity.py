@@ -134,10 +134,8 @@ ODD_ROWS = [
     ("an observation of bytes", "update observations set content = X'fffe' where entity_id = 1"),
     ("unreadable times", "update entities set created_at = 'x', last_activity_at = 'y'"),
     ("a time in Unix seconds", "update entities set created_at = 1700000000 where id = 1"),
-    ("a count of text", "update entity_access set access_count = 'many'"),
     ("a negative count", "update entity_access set access_count = -5"),
     ("a type of bytes", "update entities set entity_type = X'ff00' where id = 1"),
-    ("a co-occurrence of text", "update co_occurrences set co_count = 'often'"),
     ("an unreadable end", "update observations set valid_to = 'soon' where entity_id = 1"),
 ]
 
@@ -153,3 +151,23 @@ async def test_what_other_programs_wrote_is_shown_all_the_same(
         for suffix in ("", ".json"):
             response = await get(datasette, f"{base(demo_db)}{path}{suffix}?{query}")
             assert response.status_code == 200, (page, suffix, response.text[-800:])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update entity_access set access_count = 'many'",
+        "update co_occurrences set co_count = 'often'",
+    ],
+)
+async def test_counts_that_are_no_numbers_end_in_a_sentence(
+    sql: str, demo_db: Path, make_datasette: Any
+) -> None:
+    write(demo_db, (sql, []))
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, f"{base(demo_db)}/search.json?q=rutas+invoices", status=503)
+    assert "holds a value that ranking cannot use" in body["error"]
+    response = await get(datasette, f"{base(demo_db)}/search?q=rutas+invoices")
+    assert response.status_code == 503
+    assert "This memory cannot be read now" in response.text
+    await get_json(datasette, f"{base(demo_db)}/entity/3.json")

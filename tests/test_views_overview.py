@@ -99,12 +99,9 @@ async def test_applied_parameters_show_with_their_version(
     demo_db: Path, make_datasette: Any
 ) -> None:
     conn = connection.connect(demo_db)
-    columns = [row[1] for row in conn.execute("pragma table_info(limbic_parameters)")]
-    values = {"version": 7, "beta_sal": 0.75, "gamma": 0.02}
-    assert set(values) <= set(columns)
     conn.execute(
-        "insert into limbic_parameters(version, beta_sal, gamma) values (:version, :beta_sal, :gamma)",
-        values,
+        "insert into limbic_parameters(version, beta_sal, gamma, source) values (7, .75, .02, ?)",
+        ["manual"],
     )
     conn.commit()
     conn.close()

@@ -1,0 +1,158 @@
+"""Ways in from Datasette's own pages, and back again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from view_helpers import ONE_POINT_ZERO, as_actor, base, get, get_json, links
+
+from datasette_limbic import connection
+
+
+async def test_menu_leads_to_each_memory_and_to_no_other_database(
+    demo_db: Path, empty_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db, empty_db, memory=True)
+    for page in ("/", "/_memory", base(demo_db), f"/{demo_db.stem}/entities"):
+        found = links((await get(datasette, page)).text)
+        assert base(demo_db) in found, page
+        assert base(empty_db) in found, page
+        assert "/_memory/-/limbic" not in found
+
+
+async def test_database_page_leads_to_overview_and_search(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}")).text)
+    assert found.count(base(demo_db)) == 2  # menu and actions
+    assert base(demo_db) + "/search" in found
+
+
+@pytest.mark.parametrize("table", ["entities", "observations", "relations", "co_occurrences"])
+async def test_our_tables_lead_to_search(table: str, demo_db: Path, make_datasette: Any) -> None:
+    found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}/{table}?_size=1")).text)
+    assert base(demo_db) + "/search" in found
+
+
+async def test_other_tables_do_not(demo_db: Path, make_datasette: Any) -> None:
+    found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}/limbic_settings")).text)
+    assert base(demo_db) + "/search" not in found
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no row actions")
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("entities", "id"),
+        ("observations", "entity_id"),
+        ("relations", "from_entity"),
+        ("entity_access", "entity_id"),
+        ("entity_access_log", "entity_id"),
+        ("co_occurrences", "entity_a_id"),
+    ],
+)
+async def test_rows_lead_to_their_entity(
+    table: str, column: str, demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db, readonly=True)
+    key = "entity_a_id || ',' || entity_b_id" if table == "co_occurrences" else None
+    key = key or ("entity_id" if table == "entity_access" else "id")
+    pk, entity = conn.execute(f"select {key}, {column} from {table} limit 1").fetchone()
+    conn.close()
+    found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}/{table}/{pk}")).text)
+    assert f"{base(demo_db)}/entity/{entity}" in found
+
+
+async def test_a_log_row_whose_entity_is_gone_leads_nowhere(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    conn.execute(
+        "insert into entity_access_log(id, entity_id, entity_name, accessed_at)"
+        " values (99999, null, 'gone', '2026-01-01')"
+    )
+    conn.commit()
+    conn.close()
+    response = await get(make_datasette(demo_db), f"/{demo_db.stem}/entity_access_log/99999")
+    assert response.status_code == 200
+    assert not [u for u in links(response.text) if "/-/limbic/entity" in u]
+
+
+async def test_names_on_the_table_page_lead_to_us_and_ours_back_to_the_row(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    found = links((await get(datasette, f"/{demo_db.stem}/entities?_size=5&_sort=id")).text)
+    ours = [u for u in found if "/-/limbic/entity/" in u]
+    assert ours == [f"{base(demo_db)}/entity/{i}" for i in range(1, 6)]
+    back = links((await get(datasette, ours[2])).text)
+    assert f"/{demo_db.stem}/entities/3" in back
+    assert (await get(datasette, f"/{demo_db.stem}/entities/3")).status_code == 200
+
+
+HOSTILE_NAME = '<script>alert(1)</script>"\'&/' + "x" * 10_000
+
+
+async def test_a_hostile_name_in_a_cell_is_escaped_and_cut(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    conn.execute("update entities set name = ? where id = 1", [HOSTILE_NAME])
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(demo_db)
+    page = (await get(datasette, f"/{demo_db.stem}/entities?_size=3&_sort=id")).text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "x" * 3000 not in page
+
+
+async def test_cells_of_other_tables_and_queries_stay_as_they_are(
+    tmp_path: Path, make_datasette: Any
+) -> None:
+    from datasette.utils.sqlite import sqlite3
+
+    path = tmp_path / "zoo.db"
+    conn = sqlite3.connect(path)
+    conn.execute("create table entities(id integer primary key, name text)")
+    conn.execute("insert into entities values (1, 'Lion')")
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(path)
+    for page in ("/zoo", "/zoo/entities", "/zoo/entities/1"):
+        response = await get(datasette, page)
+        assert response.status_code == 200
+        assert "/-/limbic" not in response.text
+
+
+async def test_no_links_for_who_may_not_look(demo_db: Path, make_datasette: Any) -> None:
+    denial = {"tables": {"observations": {"allow": {"id": "root"}}}}
+    datasette = make_datasette(demo_db, metadata={"databases": {demo_db.stem: denial}})
+    for page in ("/", f"/{demo_db.stem}", f"/{demo_db.stem}/relations?_size=1"):
+        assert "/-/limbic" not in " ".join(
+            u for u in links((await get(datasette, page)).text) if "entity/" not in u
+        )
+    root = as_actor(datasette, {"id": "root"})
+    assert base(demo_db) in links((await get(datasette, "/", cookies=root)).text)
+
+
+async def test_links_of_the_search_page_run(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    asked = "q=who+fixed+the+geocoder&limit=5&now=2026-11-29+12:00:00&gamma=0.3&strategy=limbic"
+    body = await get_json(datasette, f"{base(demo_db)}/search.json?{asked}")
+    expected = [row["id"] for row in body["results"]]
+    for key in ("sql_url", "stored_query_url"):
+        path, _, query = body[key].partition("?")
+        response = await get(datasette, f"{path}.json?{query}&_shape=array", follow_redirects=True)
+        if response.status_code == 404 or not isinstance(response.json(), list):
+            # 1.0 sends /db?sql= to its query page first
+            page = await get(datasette, body[key])
+            target = page.headers["location"]
+            path, _, query = target.partition("?")
+            response = await get(datasette, f"{path}.json?{query}&_shape=array")
+        rows = response.json()
+        assert [row["id"] for row in rows] == expected, key
+        for row, result in zip(rows, body["results"], strict=True):
+            assert row["final_score"] == pytest.approx(result["final_score"], rel=1e-9)
