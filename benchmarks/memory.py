@@ -26,6 +26,7 @@ NOW = "2026-11-29 12:00:00"
 TYPES = ("Person", "Project", "Session", "Decision", "Tool", "Domain")
 CLUSTER = 50
 SIGNAL_PAIRS = 18
+STOP_WORDS = 30
 SYLLABLES = [c + v for c in "bcdfglmnprstvz" for v in "aeiou"]
 
 
@@ -216,13 +217,18 @@ def _write_signals(conn: Any, rng: numpy.random.Generator, entities: int) -> Non
 
 
 def _queries(conn: Any, rng: numpy.random.Generator, rows: Any, count: int = 12) -> list[Query]:
-    """Three to six words of an observation, and its entity's vector with noise."""
+    """Three to six words of an observation, and its entity's vector with noise.
+
+    The most common words of the memory stand for stop words, which no query searches for.
+    """
+    stop = set(words()[:STOP_WORDS])
     found = []
     for i in rng.integers(10, len(rows), count).tolist():
         text = conn.execute(
             "select content from observations where entity_id = ? limit 1", [i]
         ).fetchone()[0]
-        picked = text.split()[: int(rng.integers(3, 7))]
+        said = [word for word in text.split() if word not in stop] or text.split()
+        picked = said[: int(rng.integers(3, 7))]
         vector = rows[i - 1] + 0.03 * rng.standard_normal(rows.shape[1])
         query = " ".join(picked)
         BenchmarkModel.known[query] = vector.tolist()

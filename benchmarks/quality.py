@@ -15,7 +15,7 @@ from pathlib import Path
 from datasette_limbic import connection, schema, search
 from datasette_limbic.sync import sync
 
-EVAL = Path(__file__).parents[2] / "shared" / "data" / "eval_en_es.json"
+EVAL = Path(__file__).parent / "eval_en_es.json"
 NOW = "2026-11-29 12:00:00"
 MODES = (
     ("semantic", "document"),

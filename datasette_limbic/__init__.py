@@ -1,7 +1,8 @@
 """A Datasette plugin for the memory of AI agents: see it, search it, look after it.
 
 Hooks only, a line or two each; what they do stands in the modules they import. Nothing heavy
-is imported here: Datasette and llm load this at every start.
+is imported here: Datasette and llm load this at every start. The Python API is
+``datasette_limbic.api``.
 """
 
 from __future__ import annotations
@@ -11,36 +12,6 @@ from typing import Any
 import pluggy
 
 hookimpl = pluggy.HookimplMarker("datasette")
-
-# The Python API, imported when first asked for.
-_API = {
-    "connect": "connection",
-    "init": "schema",
-    "search": "search",
-    "sync": "sync",
-    "import_files": "importing",
-    "status": "status",
-    "entity_detail": "entity",
-    "rank_candidates": "scoring",
-    "rank_hybrid_candidates": "scoring",
-    "reciprocal_rank_fusion": "scoring",
-    "compute_importance": "scoring",
-    "compute_temporal_factor": "scoring",
-    "compute_cooc_boost": "scoring",
-    "detect_query_type": "routing",
-    "Parameters": "scoring",
-    "Settings": "config",
-}
-__all__ = ["hookimpl"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _API:
-        from importlib import import_module
-
-        return getattr(import_module(f"datasette_limbic.{_API[name]}"), name)
-    raise AttributeError(f"module 'datasette_limbic' has no attribute {name!r}")
-
 
 @hookimpl
 def prepare_connection(conn: Any, database: str, datasette: Any) -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import click
 from datasette import Forbidden, hookspecs
 from datasette.app import Datasette
+from datasette.utils import StartupError
+from datasette.utils.sqlite import sqlite3
 
 ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
+
+
+class StartFailed(StartupError, click.ClickException):
+    """Stops the start with one sentence: 0.65 shows a traceback of a plain StartupError."""
 
 
 async def require_view(
@@ -59,7 +66,7 @@ async def may_view(
     """Whether ``actor`` may see our pages of this database: for links in menus."""
     try:
         await require_view(datasette, actor, database, tables)
-    except Forbidden:
+    except (Forbidden, sqlite3.DatabaseError):
         return False
     return True
 

@@ -14,6 +14,8 @@ from typing import Any
 from . import scoring
 from .errors import BadParameter
 
+NAME = "datasette-limbic"
+
 MODES = ("hybrid", "semantic", "text")
 STRATEGIES = ("auto", "cosine_heavy", "hybrid_balanced", "limbic_heavy", "limbic")
 RECENCIES = ("access", "activity", "freshest")
@@ -24,7 +26,7 @@ MAX_QUERY = 2048
 
 # Lowest cosine similarity of the best hit at which an answer counts as confident, by model:
 # each model spreads its similarities differently (measured on an evaluation set, docs/quality.md).
-CONFIDENCE_FLOORS = {"limbic-multilingual": 0.22}
+CONFIDENCE_FLOORS = {"limbic-multilingual": 0.25}
 DEFAULT_CONFIDENCE_FLOOR = 0.30
 
 SPLIT_THRESHOLDS = {"": 20, "sesion": 15, "proyecto": 25}
@@ -122,6 +124,11 @@ class Settings:
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any] | None) -> Settings:
         """Settings from plugin configuration. Raises BadParameter, naming key and value."""
+        if not isinstance(given or {}, Mapping):
+            raise BadParameter(
+                f"the settings of datasette-limbic are {_short(given)}: use a mapping of names "
+                "to values"
+            )
         values: dict[str, Any] = {}
         known = {f.name: f for f in fields(cls)}
         for key, value in (given or {}).items():
@@ -172,7 +179,7 @@ class Settings:
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of ``allowed``, else BadParameter naming both."""
     if value not in allowed:
-        raise BadParameter(f"{name} is {value!r}: use one of {', '.join(allowed)}")
+        raise BadParameter(f"{name} is {_short(value)}: use one of {', '.join(allowed)}")
     return str(value)
 
 
@@ -186,7 +193,8 @@ def number(name: str, value: Any, low: float, high: float, *, whole: bool = Fals
         found = float("nan")
     if not low <= found <= high or (whole and found != int(found)):
         kind = "whole number" if whole else "number"
-        raise BadParameter(f"{name} is {_short(value)}: use a {kind} from {low:g} to {high:g}")
+        bounds = "" if low == float("-inf") else f" from {low:g} to {high:g}"
+        raise BadParameter(f"{name} is {_short(value)}: use a {kind}{bounds}")
     return int(found) if whole else found
 
 
@@ -224,7 +232,7 @@ def _checked(key: str, value: Any) -> Any:
     if key in ("allow_remote_models", "consolidation"):
         return flag(key, value)
     if key in ("insight_types", "exempt_types"):
-        if isinstance(value, str) or not all(isinstance(v, str) for v in value):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
             raise BadParameter(f"{key} is {_short(value)}: use a list of entity types")
         return tuple(value)
     if key == "half_life_days_by_type":
@@ -237,4 +245,6 @@ def _checked(key: str, value: Any) -> Any:
         return None if value is None else number(key, value, -1, 1)
     if key in ("query_prefix", "passage_prefix") and not isinstance(value, str):
         raise BadParameter(f"{key} is {_short(value)}: use text")
+    if key == "model" and not (value is None or isinstance(value, str)):
+        raise BadParameter(f"{key} is {_short(value)}: use the id or alias of an llm model")
     return value

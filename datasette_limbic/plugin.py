@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from datasette.app import Datasette
 from datasette.database import Database
-from datasette.utils import StartupError
 from datasette.utils.sqlite import sqlite3
 
 from . import compat, connection, schema, statement
@@ -42,7 +41,29 @@ def prepare(conn: Any, database: str, datasette: Datasette) -> None:
     except BadParameter as error:
         log.error("%s. The defaults are used.", error)
         settings = Settings()
-    connection.prepare(conn, settings)
+    if connection.prepare(conn, settings) is not None:
+        stand_in(conn)
+
+
+def stand_in(conn: Any) -> None:
+    """Temporary tables in place of the vector tables, where sqlite-vec is not to be had.
+
+    Datasette looks at the columns of every table when it starts, which fails without the module
+    ("no such module: vec0"). A temporary table of the same name comes first; the file stays as
+    it is.
+    """
+    try:
+        names = [
+            row[0]
+            for row in conn.execute(
+                "select name from main.sqlite_master where type = 'table'"
+                " and name like '_limbic_vec%' and sql like 'create virtual table%using vec0%'"
+            )
+        ]
+        for name in names:
+            conn.execute(f'create temp table "{name}" (reason text)')
+    except sqlite3.DatabaseError as error:
+        log.warning("the vector tables have no stand-in: %s", error)
 
 
 async def memories(datasette: Datasette) -> list[str]:
@@ -76,8 +97,9 @@ def start(datasette: Datasette) -> Any:
     for name in datasette.databases:
         try:
             settings_for(datasette, name)
-        except (BadParameter, ValueError, TypeError) as error:
-            raise StartupError(f"plugin configuration of {NAME}: {error}") from error
+        except BadParameter as error:
+            text = str(error) if NAME in str(error) else f"{NAME}: {error}"
+            raise compat.StartFailed(f"in the plugin configuration, {text}") from error
 
     async def inner() -> None:
         for name in await memories(datasette):

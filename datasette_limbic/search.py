@@ -54,8 +54,7 @@ def search(
     results, losers = rows[: request.limit], rows[request.limit :]
     observations = _observations(conn, [r["id"] for r in results], request)
     best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
-    model = embedding.collection_info(conn, "entities") if shape.vectors else None
-    floor = settings.floor(settings.model or (model.model_id if model else None))
+    floor = settings.floor(settings.model or (_model_of(conn) if shape.vectors else None))
     confident = bool(rows) and (
         shape.listing
         or (best is not None and best >= floor)
@@ -109,7 +108,8 @@ def choose_shape(
     archived = 0
     if vectors and not request.include_archived:
         archived = conn.execute(
-            "select count(*) from entities where archived_at is not null"
+            "select count(*) from (select 1 from entities where archived_at is not null limit ?)",
+            [ARCHIVED_BY_INDEX + 1],
         ).fetchone()[0]
     return (
         Shape(
@@ -126,18 +126,29 @@ def choose_shape(
     )
 
 
+def _model_of(conn: sqlite3.Connection) -> str | None:
+    """The model of the vectors, without counting them as ``collection_info`` does (3 ms)."""
+    try:
+        row = conn.execute("select model from collections where name = 'entities'").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None  # nothing was ever embedded in this file
+        raise
+    return row[0] if row else None
+
+
 def _vectors_unusable(conn: sqlite3.Connection, query: str, settings: Settings) -> str | None:
     """Why there is no vector search for this query, in a sentence; None where there is."""
     missing = connection.vec_missing(conn)
     if missing:
         return f"{missing}, so only text was searched"
-    info = embedding.collection_info(conn, "entities")
+    model_id = _model_of(conn)
     row = conn.execute(
         "select dimension, vectors from limbic_indexes where collection = 'entities'"
     ).fetchone()
-    if info is None or row is None or not row[1]:
+    if model_id is None or row is None or not row[1]:
         return "there are no vectors yet, so only text was searched: run datasette limbic sync"
-    model_id = settings.model or info.model_id
+    model_id = settings.model or model_id
     try:
         vector = embedding.embed_query(model_id, query, prefix=settings.query_prefix)
     except UnknownModel as error:
@@ -173,7 +184,8 @@ def _run(
                 return _rows(conn, statement.build(shape), params), shape
         except sqlite3.OperationalError as error:
             # vec0 says "chunks iter error" where SQLite was interrupted
-            if not any(word in str(error) for word in ("interrupted", "chunks iter", "vec0")):
+            # what the text statement would meet as well
+            if any(word in str(error) for word in ("locked", "malformed", "user-defined", "no such")):
                 raise
             reasons.append(
                 f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
@@ -266,5 +278,5 @@ def _why_empty(conn: sqlite3.Connection, request: Request) -> str:
             "select exists (select 1 from entities where entity_type = ?)", [request.type]
         ).fetchone()[0]
         if not known:
-            return f"no entity has the type {request.type!r}"
+            return f"no entity has the type {request.type[:80]!r}"
     return "nothing in this memory matches"

@@ -199,12 +199,14 @@ class CoocBoost:
         lambda_hourly: Any = None,
         floor: Any = None,
         cap: Any = None,
+        unknown: Any = None,
     ) -> None:
         if self.now is None:
             self.now = _moment(now)
             self.options = {
                 "lambda_hourly": _bounded(lambda_hourly, "lambda_hourly", 0),
                 "floor": _bounded(floor, "floor", 0, 1),
+                "unknown": _bounded(unknown, "unknown", 0, 1),
             }
             self.cap = _bounded(cap, "cap", 0)
         count = _number(co_count, "co_count")

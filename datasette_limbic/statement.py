@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from urllib.parse import quote_plus
 
@@ -55,7 +55,8 @@ DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null th
 FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
 # A form is shown before anyone has typed a query, and vec0 refuses NULL: any vector, no rows.
 FORM_VECTOR = "ifnull(limbic_embed(:q), (select embedding from _limbic_vec_entities limit 1))"
-FORM_K = "(trim(:q) <> '') * min(4096"
+# A form's type may be empty, and vec0 takes no condition on that: look at all instead.
+FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
 # Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
 RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
   where length(value) > 2"""
@@ -86,6 +87,7 @@ def _query(name: str) -> str:
     return (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
 
 
+@lru_cache(maxsize=64)
 def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> str:
     """The statement for ``shape``. ``knn`` and ``text`` replace the candidate CTEs (tests)."""
     if shape.listing:
@@ -101,7 +103,7 @@ def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> s
         filters.append(ARCHIVED_FILTER)
         knn = re.sub(r"\n[^\n]*archived_at is not null[^\n]*", "", knn)
     if shape.form:
-        knn = knn.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096", FORM_K)
+        knn = knn.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096, k", FORM_K)
     sql = _query("search")
     for mark, piece in (
         ("/*knn*/", knn.strip()),

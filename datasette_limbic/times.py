@@ -30,6 +30,8 @@ _ISO = re.compile(
     re.VERBOSE,
 )
 
+_LAST_MILLISECOND = 253_402_300_799_999
+
 
 def parse_time(value: object) -> float | None:
     """Unix seconds (UTC) of `value`, or `None` when it cannot be read. Never raises.
@@ -75,8 +77,8 @@ def to_sql(value: object) -> str | None:
     epoch = parse_time(value)
     if epoch is None:
         return None
-    # Floor, not round: rounding up could leave the last millisecond of the year 9999.
-    milliseconds = math.floor(epoch * 1000 + 1e-3)
+    # Rounding up must not leave the last millisecond of the year 9999.
+    milliseconds = min(round(epoch * 1000), _LAST_MILLISECOND)
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
     # Not strftime: `%Y` is not padded to four digits on every platform.
     text = moment.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")

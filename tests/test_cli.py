@@ -133,3 +133,35 @@ def test_decay_changes_nothing_and_accepts_the_old_flags(demo_db):
     counts = [int(line.split()[0]) for line in result.stdout.splitlines()]
     assert sum(counts) == 63  # all but the two archived
     assert demo_db.read_bytes() == before
+
+
+def test_settings_of_datasettes_own_file_count(demo_db, tmp_path):
+    config = tmp_path / "datasette.yaml"
+    config.write_text(
+        "plugins: {datasette-limbic: {gamma: 0.07, limit: 2}}\n"
+        "databases: {other: {plugins: {datasette-limbic: {gamma: 0.09}}}}\n"
+    )
+    found = json.loads(run("search", demo_db, "Atlas", "--json", "-c", config))
+    assert (found["parameters"]["gamma"], found["limit"]) == (0.07, 2)
+    assert json.loads(run("status", demo_db, "--json", "-c", config))["parameters"]["gamma"] == 0.07
+    other = demo_db.rename(tmp_path / "other.db")
+    found = json.loads(run("search", other, "Atlas", "--json", "-c", config))
+    assert (found["parameters"]["gamma"], found["limit"]) == (0.09, 10)
+
+
+def test_a_passage_prefix_in_the_file_is_what_sync_embeds(demo_db, tmp_path):
+    config = tmp_path / "metadata.yml"
+    config.write_text("plugins: {datasette-limbic: {passage_prefix: 'passage: '}}")
+    with_prefix = run("sync", demo_db, "--full", "-c", config)
+    assert "65 embedded" in with_prefix
+    assert "0 embedded" in run("sync", demo_db, "--full", "-c", config)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [("plugins: {datasette-limbic: {colour: red}}", "colour"), ("{{{", "neither YAML nor JSON")],
+)
+def test_a_bad_file_of_settings_is_named(demo_db, tmp_path, content, part):
+    config = tmp_path / "metadata.yml"
+    config.write_text(content)
+    assert part in run("search", demo_db, "x", "-c", config, code=1)

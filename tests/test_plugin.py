@@ -46,7 +46,8 @@ async def test_stored_query_gives_the_rows_of_the_json(
     rows = await stored(datasette, demo_db, asked)
     assert [row["id"] for row in rows] == [row["id"] for row in body["results"]]
     for row, result in zip(rows, body["results"], strict=True):
-        for key in ("final_score", "limbic_score", "rrf_score", "distance"):
+        assert (row["knn_rank"], row["fts_rank"]) == (result["knn_rank"], result["fts_rank"])
+        for key in ("final_score", "limbic_score", "rrf_score"):
             assert row[key] == pytest.approx(result[key], rel=1e-9), key
 
 
@@ -112,7 +113,9 @@ async def test_index_tables_are_hidden(demo_db: Path, make_datasette: Any) -> No
     tables = {t["name"]: t["hidden"] for t in response.json()["tables"]}
     shown = {name for name, hidden in tables.items() if not hidden}
     assert set(schema.CORE_TABLES) <= shown
-    assert not [name for name in shown if name.startswith(("_", "sqlite_"))]
+    # 1.0 has no way for a plugin to hide sqlite_sequence
+    odd = {name for name in shown if name.startswith(("_", "sqlite_"))}
+    assert odd <= ({"sqlite_sequence"} if ONE_POINT_ZERO else set())
     assert [name for name in tables if name.startswith("_limbic_vec")]
 
 
@@ -169,6 +172,9 @@ BROKEN = {
     "out of range": ({"gamma": -3}, "gamma"),
     "not a number": ({"limit": "ten"}, "limit"),
     "no such choice": ({"strategy": "best"}, "strategy"),
+    "a list for a choice": ({"strategy": ["limbic"]}, "strategy"),
+    "a mapping for text": ({"query_prefix": {"a": 1}}, "query_prefix"),
+    "a number for a model": ({"model": 5}, "model"),
     "not a list": ({"exempt_types": "Domain"}, "exempt_types"),
     "a list of lists": ({"exempt_types": [["Domain"]]}, "exempt_types"),
     "a number for a list": ({"exempt_types": 5}, "exempt_types"),
@@ -255,7 +261,7 @@ async def test_start_does_not_import_what_is_heavy() -> None:
             sys.executable,
             "-c",
             "import datasette_limbic.plugin, datasette_limbic.views, sys;"
-            "print([m for m in ('numpy', 'sklearn', 'llm', 'torch', 'networkx')"
+            "print([m for m in ('sklearn', 'llm', 'torch', 'networkx')"
             " if m in sys.modules])",
         ],
         capture_output=True,

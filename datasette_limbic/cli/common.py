@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import sqlite3 as stock_sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+from datasette.utils import BadMetadataError, parse_metadata
 from datasette.utils.sqlite import sqlite3
 
 from .. import connection
-from ..errors import LimbicError
+from ..config import NAME, Settings
+from ..errors import BadParameter, LimbicError
 
 # Two modules may be at work (pysqlite3 where it is installed), each with classes of its own.
 _SQLITE_ERRORS = (sqlite3.DatabaseError, stock_sqlite3.DatabaseError)
@@ -35,3 +38,45 @@ def reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.ClickException(str(connection.unusable(path, error))) from error
 
     return wrapped
+
+
+def takes_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--config FILE`` and hand it the ``settings`` that stand there.
+
+    The file is the one that Datasette is started with (``--metadata`` or ``--config``), so that
+    the command line searches and embeds as the server does. As in Datasette, what is written
+    under the database's own name replaces what is written for all.
+    """
+
+    @click.option(
+        "-c",
+        "--config",
+        "config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The metadata.yml or datasette.yaml that Datasette is started with: the plugin's "
+        "settings in it count here too.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, config: Path | None, **kwargs: Any) -> Any:
+        database = Path(kwargs.get("database") or kwargs.get("path") or "").stem
+        return function(*args, settings=read_settings(config, database), **kwargs)
+
+    return wrapped
+
+
+def read_settings(config: Path | None, database: str) -> Settings:
+    """The plugin's settings in a file of Datasette's. Raises BadParameter, naming the file."""
+    if config is None:
+        return Settings()
+    try:
+        whole = parse_metadata(config.read_text("utf-8"))
+    except (BadMetadataError, UnicodeDecodeError) as error:
+        raise BadParameter(f"{config} is neither YAML nor JSON: {error}") from error
+
+    def of(part: Any) -> Any:
+        plugins = part.get("plugins") if isinstance(part, dict) else None
+        return plugins.get(NAME) if isinstance(plugins, dict) else None
+
+    databases = whole.get("databases") if isinstance(whole, dict) else None
+    own = of(databases.get(database)) if isinstance(databases, dict) else None
+    return Settings.from_mapping(own if own is not None else of(whole))

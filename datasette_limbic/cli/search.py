@@ -9,8 +9,8 @@ import click
 from tabulate import tabulate
 
 from .. import connection, search
-from ..config import FUSIONS, MAX_LIMIT, MODES, RECENCIES, STRATEGIES
-from .common import reports_errors
+from ..config import FUSIONS, MAX_LIMIT, MODES, RECENCIES, STRATEGIES, Settings
+from .common import reports_errors, takes_settings
 
 
 @click.command("search")
@@ -24,15 +24,23 @@ from .common import reports_errors
 @click.option("--type", "entity_type", help="Only entities of this type")
 @click.option("--beta-sal", type=float, help="Weight of salience")
 @click.option("--gamma", type=float, help="Weight of co-occurrence")
-@click.option("--consolidation", is_flag=True, help="Let consolidation raise importance")
+@click.option(
+    "--consolidation", is_flag=True, default=None, help="Let consolidation raise importance"
+)
 @click.option("--include-archived", is_flag=True, help="Archived entities too")
 @click.option("--as-of", help="What held at that time, such as 2025-06-30")
 @click.option("--now", help="Take this time as now, for results that can be repeated")
 @click.option("--explain", is_flag=True, help="Also the candidates that did not make it")
 @click.option("--json", "as_json", is_flag=True, help="The whole answer, as the JSON API gives it")
 @reports_errors
+@takes_settings
 def search_command(
-    database: str, query: str, entity_type: str | None, as_json: bool, **arguments: Any
+    database: str,
+    query: str,
+    entity_type: str | None,
+    as_json: bool,
+    settings: Settings,
+    **arguments: Any,
 ) -> None:
     """Search a memory, ranked, with the factors of each rank.
 
@@ -45,9 +53,9 @@ def search_command(
       datasette limbic search memory.db "qué es Atlas" --explain
       datasette limbic search memory.db deploy --type Decision --json
     """
-    conn = connection.connect(database, readonly=True)
+    conn = connection.connect(database, readonly=True, settings=settings)
     try:
-        answer = search.search(conn, query, type=entity_type, sql_link=None, **arguments)
+        answer = search.search(conn, query, settings=settings, type=entity_type, **arguments)
     finally:
         conn.close()
     if as_json:

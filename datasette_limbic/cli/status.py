@@ -8,14 +8,16 @@ from typing import Any
 import click
 
 from .. import connection, status
-from .common import reports_errors
+from ..config import Settings
+from .common import reports_errors, takes_settings
 
 
 @click.command("status")
 @click.argument("database", type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON")
 @reports_errors
-def status_command(database: str, as_json: bool) -> None:
+@takes_settings
+def status_command(database: str, as_json: bool, settings: Settings) -> None:
     """What a memory holds, whether its vectors are in step, the parameters in force.
 
     Reads only.
@@ -23,9 +25,9 @@ def status_command(database: str, as_json: bool) -> None:
     \b
       datasette limbic status memory.db
     """
-    conn = connection.connect(database, readonly=True)
+    conn = connection.connect(database, readonly=True, settings=settings)
     try:
-        found = status.status(conn)
+        found = status.status(conn, settings=settings)
     finally:
         conn.close()
     click.echo(json.dumps(found, ensure_ascii=False, indent=2) if as_json else as_text(found))

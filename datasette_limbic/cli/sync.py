@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from .common import reports_errors
+from ..config import Settings
+from .common import reports_errors, takes_settings
 
 
 @click.command("sync")
@@ -27,8 +28,15 @@ from .common import reports_errors
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @reports_errors
+@takes_settings
 def sync_command(
-    path: str, model: str | None, full: bool, reembed: bool, batch_size: int | None, as_json: bool
+    path: str,
+    model: str | None,
+    full: bool,
+    reembed: bool,
+    batch_size: int | None,
+    as_json: bool,
+    settings: Settings,
 ) -> None:
     """Embed what changed in FILE, forget what was deleted, repair the indexes.
 
@@ -54,12 +62,13 @@ def sync_command(
     from ..connection import connect
     from ..sync import sync
 
-    conn = connect(path)
+    conn = connect(path, settings=settings)
     try:
         with _Bars() as bars:
             summary = sync(
                 conn,
                 model=model,
+                settings=settings,
                 full=full,
                 reembed=reembed,
                 batch_size=batch_size,

@@ -1,11 +1,11 @@
 -- the rarest terms, while their document frequencies add up to 10,000
-terms as (
+terms as materialized (
   select json_extract(t.value, '$.match') as term, key as pos, (
     select min(ifnull(doc, 0)) from json_each(t.value, '$.tokens') w
     left join _limbic_fts_vocab v on v.term = w.value) as df
   from json_each(limbic_fts_terms(:q)) t
 ),
-kept as (
+kept as materialized (
   select *, limbic_idf(df, (select max(id) from observations)) as idf from (select *, sum(df) over (order by df, pos) as total,
     row_number() over (order by df, pos) as n from terms) where total <= 10000 /*rarest*/
 ),
@@ -24,16 +24,14 @@ fts as (
     min(1, -score / (select sum(idf) from kept)) as covered
   from (
     -- the name and the best observation both count; a long entity does not win by its length
-    select x, ifnull(min(iif(named, score, null)), 0)
-      + ifnull(min(iif(named, null, score)), 0) as score
-    from (
-      select doc / 2 as x, 1 as named, score from hits where doc % 2 = 0
-      union all
-      select entity_id, 0, score from hits cross join p
-      cross join observations o on o.id = doc / 2
-      where doc % 2 and ifnull(julianday(valid_to) > at, 1)
-        and ifnull(julianday(valid_from) <= at, 1)
-    ) group by x
-  ) cross join live on live_id = x
-  order by 2 limit (select k from p)
+    select x, score from (
+      select iif(doc % 2, entity_id, doc / 2) as x, ifnull(min(iif(doc % 2, null, score)), 0)
+        + ifnull(min(iif(doc % 2, score, null)), 0) as score
+      from hits cross join p left join observations on doc % 2 and id = doc / 2
+      where ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)
+      group by x
+    ) cross join live on live_id = x
+    -- cut first: numbering all of them would sort thousands
+    order by 2, 1 limit (select k from p)
+  )
 )

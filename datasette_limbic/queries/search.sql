@@ -1,6 +1,9 @@
 -- The ranking, whole. Parameters arrive as text from Datasette's form; '' means the default.
-with p as (
-  select lim, lim * limbic_arg(:expansion_factor, 3) as k, now,
+-- materialized wherever a function in Python would otherwise run once for each row and use
+with p as materialized (
+  select lim * limbic_arg(:expansion_factor, 3) as k, now,
+    iif(ifnull(:strategy, '') in ('', 'auto'), limbic_route(:q, lim), :strategy)
+      as routing_strategy,
     julianday(limbic_arg(:as_of, now)) as at, :include_archived = '1' as archived,
     nullif(:type, '') as typ
   from (select max(1, limbic_arg(:limit, 10)) as lim,
@@ -20,7 +23,7 @@ found as (
     union all select id, null, null, fts_rank, covered from fts) group by id
 ),
 -- signals, for the pool alone
-pool as (
+pool as materialized (
   select e.id, name, entity_type, created_at, last_activity_at, distance, knn_rank, fts_rank,
     covered, ifnull(access_count, 0) as access_count, last_access,
     (select count(*) from (
@@ -43,7 +46,7 @@ boosts as (
     union all select b, co_count, last_co from pairs), p group by id
 ),
 factors as (
-  select pool.*, lim, now, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
+  select pool.*, now, routing_strategy, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
     limbic_rrf(:rrf_k, knn_rank, fts_rank) as rrf_score,
     limbic_importance(access_count, max(access_count) over (), degree, :beta_deg, :d_max)
       * iif(:consolidation = '1', 1 + consolidation_importance(
@@ -58,12 +61,10 @@ based as (
   select *, case when t1 > t2 then t1 else ifnull(t2, t1) end as temporal_factor,
     /*base*/ as base from factors
 ),
-scored as (
+scored as materialized (
   select *, limbic_score(base, importance,
       ifnull(temporal_factor, limbic_arg(:unknown_temporal, 0.5)), cooc_boost, :beta_sal, :gamma
-    ) as limbic_score,
-    iif(ifnull(:strategy, '') in ('', 'auto'), limbic_route(:q, lim), :strategy)
-      as routing_strategy
+    ) as limbic_score
   from based
 ),
 normed as (

@@ -126,15 +126,14 @@ def page(
             )
         try:
             await compat.require_view(datasette, request.actor, name, tables)
+            here = Page(datasette, request, db, settings_for(datasette, name), as_json)
+            template, data = await handler(here)
         except Forbidden:
             if not as_json:
                 raise
             return await failed(
                 datasette, request, as_json, 403, "you are not allowed to see this memory", name
             )
-        try:
-            here = Page(datasette, request, db, settings_for(datasette, name), as_json)
-            template, data = await handler(here)
         except LimbicError as error:
             known = None if isinstance(error, NotAMemory) else name
             return await failed(datasette, request, as_json, error.status, str(error), known)
@@ -156,6 +155,11 @@ def unreadable(name: str, error: Exception) -> str:
         return (
             f"a row of {name} holds a value that ranking cannot use, such as a count that is no "
             "number: Datasette's log names it"
+        )
+    if "no such table" in str(error) or "no such column" in str(error):
+        return (
+            f"{name} lacks part of a memory ({error}): run 'datasette limbic init' on its file "
+            "to bring it up to date"
         )
     return str(connection.unusable(name, error))
 

@@ -1,0 +1,59 @@
+"""Run every benchmark and print the results as markdown tables: ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import quality, searching, starting, writing  # noqa: E402
+
+PARTS = ("search", "writing", "start", "quality")
+
+
+def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
+    print(f"\n## {title}\n\n{tabulate(rows, headers='keys', floatfmt=floatfmt, tablefmt='github')}")
+    sys.stdout.flush()
+
+
+def _quality() -> None:
+    if not quality.EVAL.exists():
+        print(f"\n## Retrieval quality\n\nSkipped: the evaluation file {quality.EVAL.name} is absent.")
+        return
+    _print("Retrieval quality", quality.run(), ".3f")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
+    parser.add_argument("--only", choices=PARTS, action="append", help="run this part alone")
+    options = parser.parse_args()
+    parts = options.only or PARTS
+    quick = options.quick
+    from datasette.utils.sqlite import sqlite3
+
+    print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "search" in parts:
+            sizes = (2_000,) if quick else (10_000, 100_000)
+            _print("Search", searching.run(folder, sizes, 2 if quick else 5))
+        written = writing.run(folder, quick=quick) if "writing" in parts else []
+        if "start" in parts:
+            written += starting.run(folder, 2 if quick else 7)
+        if written:
+            _print("Indexing, import, sync, start", written)
+    if "quality" in parts:
+        _quality()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The public Python API: what a program of your own imports.
+
+    from datasette_limbic.api import connect, search
+
+Its names stay; everything else in the package may move.
+"""
+
+from .config import Settings
+from .connection import connect
+from .entity import entity_detail
+from .importing import import_files
+from .routing import detect_query_type
+from .schema import init
+from .scoring import (
+    Parameters,
+    compute_cooc_boost,
+    compute_importance,
+    compute_temporal_factor,
+    rank_candidates,
+    rank_hybrid_candidates,
+    reciprocal_rank_fusion,
+)
+from .search import search
+from .status import status
+from .sync import sync
+
+__all__ = [
+    "Parameters",
+    "Settings",
+    "compute_cooc_boost",
+    "compute_importance",
+    "compute_temporal_factor",
+    "connect",
+    "detect_query_type",
+    "entity_detail",
+    "import_files",
+    "init",
+    "rank_candidates",
+    "rank_hybrid_candidates",
+    "reciprocal_rank_fusion",
+    "search",
+    "status",
+    "sync",
+]

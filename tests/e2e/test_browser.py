@@ -1,0 +1,469 @@
+"""A person at a browser: Datasette in a process of its own, Chromium against it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    (p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None
+)
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    # Playwright's driver leaves its pipes to the garbage collector
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+WIDTHS = {"desktop": (1200, 900), "phone": (390, 844)}
+SCRIPT = "<script>alert('name')</script><img src=x onerror=alert(1)>"
+ODD_NAMES = [
+    SCRIPT,
+    "n" * 10_000,
+    "unbroken_" * 300,
+    "a/b \"quoted\" 'name' & more",
+    "word " * 2000,
+    "🚀 👨‍👩‍👧 \u202eabc",
+]
+NOW = "2026-11-29 12:00:00"
+
+
+@pytest.fixture(scope="module")
+def odd_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of names and texts that are hard to lay out."""
+    from datasette_limbic import connection, schema
+    from datasette_limbic.sync import sync
+
+    path = tmp_path_factory.mktemp("odd") / "odd.db"
+    conn = connection.connect(path, create=True)
+    schema.init(conn)
+    for number, name in enumerate(ODD_NAMES, 1):
+        conn.execute(
+            "insert into entities(id, name, entity_type) values (?, ?, ?)",
+            [number, name, name[:2000]],
+        )
+        conn.execute("insert into observations(entity_id, content) values (?, ?)", [number, name])
+        conn.execute(
+            "insert into entity_access_log(entity_id, entity_name, query, accessed_at)"
+            " values (?, ?, ?, '2026-01-01 00:00:00')",
+            [number, name, name],
+        )
+        if number > 1:
+            conn.execute(
+                "insert into relations(from_entity, to_entity, relation_type) values (1, ?, ?)",
+                [number, name],
+            )
+            conn.execute("insert into co_occurrences values (1, ?, 3, '2026-01-01')", [number])
+    conn.execute(
+        "update entities set archived_at = '2026-02-02', archived_reason = ? where id = 3",
+        ["because_" * 200],
+    )
+    conn.executemany(
+        "insert into observations(entity_id, content, valid_to) values (4, ?, ?)",
+        [(f"observation number {i}", "2025-01-01" if i % 3 == 0 else None) for i in range(250)],
+    )
+    conn.commit()
+    sync(conn)
+    conn.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(
+    demo_master: Path, odd_db: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a Datasette on a sample memory, an odd one and an empty one."""
+    from datasette_limbic import connection, schema
+
+    folder = tmp_path_factory.mktemp("served")
+    demo = shutil.copy(demo_master, folder / "demo.db")
+    empty = folder / "empty.db"
+    conn = connection.connect(empty, create=True)
+    schema.init(conn)
+    conn.close()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = (folder / "log.txt").open("w")
+    # a slow machine under load shall not fail the SQL page on Datasette's limit of a second
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "datasette", "serve", demo, str(odd_db), str(empty)),
+            *("-p", str(port), "--setting", "sql_time_limit_ms", "20000"),
+        ],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(url + "/-/versions.json", timeout=5).close()
+                break
+            except (urllib.error.URLError, ConnectionError):
+                assert process.poll() is None, (folder / "log.txt").read_text()
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        log.close()
+    said = (folder / "log.txt").read_text()
+    assert "Traceback" not in said, said
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--no-first-run",
+            ],
+        )
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A page that notes what must not happen: dialogs, errors, requests to elsewhere."""
+
+    def __init__(self, browser: Any, server: str, width: str, **options: Any) -> None:
+        wide, high = WIDTHS[width]
+        self.server = server
+        self.context = browser.new_context(viewport={"width": wide, "height": high}, **options)
+        self.page = self.context.new_page()
+        self.dialogs: list[str] = []
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("dialog", self._dialog)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on(
+            "console",
+            lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None,
+        )
+        self.page.on("request", self._request)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.server + "/", "data:")):
+            self.elsewhere.append(request.url)
+
+    def go(self, path: str) -> Any:
+        response = self.page.goto(self.server + path)
+        assert response is not None
+        return response
+
+    def check(self) -> None:
+        """What holds for every page of ours."""
+        page = self.page
+        widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert widths[0] <= widths[1], f"{page.url[:200]} scrolls sideways: {widths}"
+        assert page.title().strip()
+        assert page.locator("h1").count() == 1
+        unnamed = page.evaluate(
+            """() => [...document.querySelectorAll('.limbic input, .limbic select, .limbic button')]
+            .filter(e => e.type !== 'hidden' && e.offsetParent !== null && e.closest('section.content'))
+            .filter(e => !(e.labels && e.labels.length && e.labels[0].textContent.trim())
+              && !e.getAttribute('aria-label') && !(e.type === 'submit' && e.value))
+            .map(e => e.outerHTML)"""
+        )
+        assert unnamed == []
+
+    def done(self) -> None:
+        assert self.dialogs == []
+        assert self.errors == []
+        assert self.elsewhere == []
+        self.context.close()
+
+
+@pytest.fixture(params=WIDTHS)
+def visitor(request: pytest.FixtureRequest, chromium: Any, server: str) -> Iterator[Visitor]:
+    someone = Visitor(chromium, server, request.param)
+    yield someone
+    someone.done()
+
+
+@pytest.fixture
+def desktop(chromium: Any, server: str) -> Iterator[Visitor]:
+    someone = Visitor(chromium, server, "desktop")
+    yield someone
+    someone.done()
+
+
+def cards(page: Any) -> list[int]:
+    """Ids of the results, from the top."""
+    return [
+        int(found.removeprefix("entity-"))
+        for found in page.locator(".limbic-results .limbic-card").evaluate_all(
+            "all => all.map(e => e.id)"
+        )
+    ]
+
+
+def fetch(server: str, path: str) -> Any:
+    with urllib.request.urlopen(server + path, timeout=30) as answer:
+        return json.load(answer)
+
+
+def walk(someone: Visitor) -> None:
+    """Overview → query → results → explain → entity → another → the row → back."""
+    page = someone.page
+    someone.go("/demo/-/limbic")
+    someone.check()
+    page.get_by_role("searchbox", name="Search this memory").fill("when may we deploy?")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**/search?q=*")
+    someone.check()
+    found = fetch(someone.server, "/demo/-/limbic/search.json?q=when+may+we+deploy%3F")
+    assert cards(page) == [row["id"] for row in found["results"]]
+    assert page.locator("mark").count() > 0
+    page.get_by_role("link", name="Why not another?").click()
+    page.wait_for_url("**explain=1*")
+    someone.check()
+    rows = page.locator("section table tbody tr")
+    assert rows.count() == found["candidates"] - len(found["results"])
+    page.get_by_role("link", name="Hide the rest").click()
+    first = page.locator(".limbic-card h3 a").first
+    name = first.inner_text()
+    first.click()
+    page.wait_for_url("**/entity/*")
+    someone.check()
+    assert page.locator("h1").inner_text() == name
+    page.locator(".limbic-relations a").first.click()
+    page.wait_for_url("**/entity/*")
+    someone.check()
+    page.get_by_role("link", name="row", exact=True).click()
+    page.wait_for_url("**/demo/entities/*")
+    page.locator("table a[href*='/-/limbic/entity/']").first.click()
+    page.wait_for_url("**/-/limbic/entity/*")
+    page.get_by_role("link", name="Overview", exact=True).click()
+    page.wait_for_url("**/-/limbic")
+    page.go_back()
+    someone.check()
+
+
+def test_a_walk(visitor: Visitor) -> None:
+    walk(visitor)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_walk_without_javascript(width: str, chromium: Any, server: str) -> None:
+    someone = Visitor(chromium, server, width, java_script_enabled=False)
+    page = someone.page
+    someone.go("/demo/-/limbic")
+    page.get_by_role("searchbox", name="Search this memory").fill("paella")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator(".limbic-card").count() > 0
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_label("Results").fill("2")
+    page.get_by_label("gamma").fill("0.5")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator(".limbic-card").count() == 2
+    assert page.get_by_label("gamma").input_value() == "0.5"
+    page.get_by_role("link", name="Why not another?").click()
+    assert page.locator("section table tbody tr").count() > 0
+    page.locator(".limbic-card h3 a").first.click()
+    assert "/entity/" in page.url
+    someone.done()
+
+
+PATHS = {
+    "overview": "/demo/-/limbic",
+    "list": "/demo/-/limbic/search",
+    "results": "/demo/-/limbic/search?q=geocoder",
+    "explain": "/demo/-/limbic/search?q=geocoder&explain=1&limit=3",
+    "no confident match": "/demo/-/limbic/search?q=quantum+chromodynamics",
+    "filtered to nothing": "/demo/-/limbic/search?q=paella&type=Nope",
+    "long filter": "/demo/-/limbic/search?q=paella&type=" + "T" * 3000,
+    "long query": "/demo/-/limbic/search?q=" + "q" * 2048,
+    "entity": "/demo/-/limbic/entity/4",
+    "archived": "/demo/-/limbic/entity/10",
+    "empty": "/empty/-/limbic",
+    "empty search": "/empty/-/limbic/search?q=x",
+    "odd overview": "/odd/-/limbic",
+    "odd list": "/odd/-/limbic/search?include_archived=1&explain=1&limit=2",
+    "odd results": "/odd/-/limbic/search?q=word+unbroken&include_archived=1",
+    "paged": "/odd/-/limbic/entity/4?page=2",
+    **{f"odd entity {i}": f"/odd/-/limbic/entity/{i}" for i in range(1, len(ODD_NAMES) + 1)},
+}
+
+
+def test_every_page_fits_and_is_clean(visitor: Visitor) -> None:
+    for path in PATHS.values():
+        assert visitor.go(path).status == 200, path[:100]
+        visitor.check()
+
+
+def test_error_pages(visitor: Visitor) -> None:
+    for path, status in {
+        "/demo/-/limbic/search?q=x&limit=0": 400,
+        "/demo/-/limbic/search?q=" + "x" * 3000: 400,
+        "/demo/-/limbic/search?" + "u" * 2000 + "=1": 400,
+        "/demo/-/limbic/entity/" + "9" * 300: 404,
+        "/" + "d" * 300 + "/-/limbic": 404,
+    }.items():
+        assert visitor.go(path).status == status
+        visitor.check()
+        assert visitor.page.get_by_role("alert").is_visible()
+    # Chromium itself logs each status of 400 and more
+    visitor.errors = [e for e in visitor.errors if "Failed to load resource" not in e]
+
+
+def test_scripts_in_names_and_queries_do_not_run(visitor: Visitor) -> None:
+    for path in (
+        "/odd/-/limbic",
+        "/odd/-/limbic/search",
+        "/odd/-/limbic/search?explain=1&limit=1&q=" + quote(SCRIPT),
+        "/odd/-/limbic/search?type=" + quote(SCRIPT),
+        "/odd/-/limbic/search?q=" + quote('"><script>alert(2)</script>'),
+        "/odd/-/limbic/search?q=" + quote("' autofocus onfocus=alert(3) x='"),
+        "/odd/-/limbic/entity/1",
+        "/odd/-/limbic/entity/2",
+        "/odd/entities",
+        "/odd/entities/1",
+    ):
+        visitor.go(path)
+        visitor.page.wait_for_load_state("load")
+    visitor.go("/odd/-/limbic/entity/1")
+    assert visitor.page.locator("h1").inner_text() == SCRIPT
+    assert visitor.dialogs == []
+
+
+def test_long_lists_are_paged(desktop: Visitor) -> None:
+    page = desktop.page
+    desktop.go("/odd/-/limbic/entity/4")
+    seen = []
+    for _ in range(3):
+        seen += page.locator("[id^=observation-]").evaluate_all("all => all.map(e => e.id)")
+        if page.get_by_role("link", name="Next").count():
+            page.get_by_role("link", name="Next").click()
+            page.wait_for_load_state()
+    assert len(seen) == len(set(seen)) == 251
+    assert page.get_by_text(re.compile("ended 2025-01-01")).count() > 0
+
+
+def sql_rows(page: Any) -> list[tuple[int, str]]:
+    """Id and final score of each row on a page of Datasette's, as shown."""
+    table = page.locator("table.rows-and-columns")
+    names = [
+        t.strip() for t in table.locator("thead th").evaluate_all("a => a.map(e => e.innerText)")
+    ]
+    which = [names.index("id"), names.index("final_score")]
+    cells = table.locator("tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    return [(int(row[which[0]]), row[which[1]]) for row in cells]
+
+
+ASKED = "q=who+fixed+the+geocoder&limit=6&now=2026-11-29+12%3A00%3A00"
+
+
+@pytest.mark.parametrize(
+    "extra", ["", "&strategy=limbic", "&type=Servicio", "&mode=text", "&fusion=document"]
+)
+def test_this_ranking_as_sql(extra: str, desktop: Visitor, server: str) -> None:
+    expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}{extra}")["results"]
+    desktop.go(f"/demo/-/limbic/search?{ASKED}{extra}")
+    desktop.page.get_by_role("link", name="This ranking as SQL").click()
+    desktop.page.wait_for_load_state()
+    assert "/-/limbic" not in desktop.page.url
+    rows = sql_rows(desktop.page)
+    assert [i for i, _ in rows] == [row["id"] for row in expected]
+    for (_, score), row in zip(rows, expected, strict=True):
+        assert float(score) == pytest.approx(row["final_score"], rel=1e-9)
+    # the statement and its parameters can be changed and run again
+    assert desktop.page.locator("input[name=gamma]").count() == 1
+    assert desktop.page.locator("input[name=q]").input_value() == "who fixed the geocoder"
+
+
+def test_vary_its_parameters(desktop: Visitor, server: str) -> None:
+    expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}&strategy=limbic")["results"]
+    desktop.go(f"/demo/-/limbic/search?{ASKED}&strategy=limbic")
+    page = desktop.page
+    page.get_by_role("link", name="Vary its parameters").click()
+    page.wait_for_load_state()
+    assert urlsplit(page.url).path == "/demo/limbic_search"
+    assert [i for i, _ in sql_rows(page)] == [row["id"] for row in expected]
+    page.locator("input[name=gamma]").fill("5")
+    page.get_by_role("button", name="Run SQL").click()
+    page.wait_for_url("**gamma=5**")
+    varied = fetch(server, f"/demo/-/limbic/search.json?{ASKED}&strategy=limbic&gamma=5")["results"]
+    rows = sql_rows(page)
+    assert [i for i, _ in rows] == [row["id"] for row in varied]
+    for (_, score), row in zip(rows, varied, strict=True):
+        assert float(score) == pytest.approx(row["final_score"], rel=1e-9)
+    assert [r["final_score"] for r in varied] != [r["final_score"] for r in expected]
+
+
+def test_keyboard(visitor: Visitor) -> None:
+    """Everything can be reached by Tab, and where one is can be seen."""
+    page = visitor.page
+    visitor.go("/demo/-/limbic/search?q=geocoder&limit=2&explain=1")
+    seen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            """() => { const e = document.activeElement, s = getComputedStyle(e);
+            return {tag: e.tagName, name: e.name || e.innerText || '', ours: !!e.closest('section.content'),
+              shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
+              box: e.getBoundingClientRect().width}; }"""
+        )
+        if focused["ours"]:
+            seen.append(focused)
+            assert focused["shown"], focused
+            assert focused["box"] > 0, focused
+    names = {f["name"] for f in seen}
+    assert {"q", "limit", "mode", "strategy", "gamma", "as_of", "include_archived"} <= names
+    assert {"Overview", "Search", "Hide the rest", "This ranking as SQL"} <= names
+    page.get_by_role("searchbox", name="Search this memory").focus()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("vans")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=vans**")
+    assert page.locator(".limbic-card").count() == 2
+
+
+def test_landmarks_and_headings(desktop: Visitor) -> None:
+    """What a screen reader goes by: one h1, no level skipped, named regions, table headers."""
+    for path in (PATHS["overview"], PATHS["explain"], PATHS["entity"]):
+        desktop.go(path)
+        levels = desktop.page.evaluate(
+            """() => [...document.querySelector('section.content').querySelectorAll('h1, h2, h3')]
+            .map(e => +e.tagName[1])"""
+        )
+        assert levels[0] == 1
+        assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False)), levels
+        assert desktop.page.get_by_role("navigation", name="Memory").count() == 1
+        tables = desktop.page.locator(".limbic-table")
+        for index in range(tables.count()):
+            assert tables.nth(index).locator("thead th[scope=col]").count() > 1
+        ids = desktop.page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
+    desktop.go(PATHS["overview"])
+    current = desktop.page.locator("[aria-current=page]")
+    assert current.inner_text() == "Overview"
