@@ -134,9 +134,7 @@ def build(
 
 def write_vectors(conn: Any, collection: str, rows: Any) -> None:
     """Store the vectors under the ids 1, 2, … as llm would."""
-    cursor = conn.execute(
-        "insert into collections(name, model) values (?, ?)", [collection, MODEL]
-    )
+    cursor = conn.execute("insert into collections(name, model) values (?, ?)", [collection, MODEL])
     conn.executemany(
         "insert into embeddings(collection_id, id, embedding, content_hash, updated)"
         " values (?, ?, ?, ?, 0)",

@@ -14,7 +14,7 @@ from tabulate import tabulate
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import quality, searching, starting, writing  # noqa: E402
+from benchmarks import quality, searching, starting, writing
 
 PARTS = ("search", "writing", "start", "quality")
 
@@ -26,7 +26,7 @@ def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> Non
 
 def _quality() -> None:
     if not quality.EVAL.exists():
-        print(f"\n## Retrieval quality\n\nSkipped: the evaluation file {quality.EVAL.name} is absent.")
+        print(f"\n## Retrieval quality\n\nSkipped: the file {quality.EVAL.name} is absent.")
         return
     _print("Retrieval quality", quality.run(), ".3f")
 

@@ -14,7 +14,7 @@ from datasette.utils.sqlite import sqlite3
 ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
 
 
-class StartFailed(StartupError, click.ClickException):
+class StartFailed(StartupError, click.ClickException):  # type: ignore[misc]
     """Stops the start with one sentence: 0.65 shows a traceback of a plain StartupError."""
 
 

@@ -20,6 +20,8 @@ CACHE_KIB = 65536
 BUSY_TIMEOUT_S = 10.0
 
 _said = threading.Event()
+# Why sqlite-vec could not be loaded in this process, for messages on connections made earlier.
+_reason: str | None = None
 
 
 def load_vec(conn: sqlite3.Connection) -> str | None:
@@ -55,6 +57,8 @@ def load_vec(conn: sqlite3.Connection) -> str | None:
 
 def _say(reason: str) -> str:
     """Log the reason once per process, not once per connection."""
+    global _reason
+    _reason = reason
     if not _said.is_set():
         _said.set()
         log.warning("%s. Text search works without it.", reason)
@@ -66,7 +70,7 @@ def vec_missing(conn: sqlite3.Connection) -> str | None:
     try:
         conn.execute("select vec_version()").fetchone()
     except sqlite3.OperationalError:
-        return "sqlite-vec is not loaded on this connection"
+        return _reason or "sqlite-vec is not loaded on this connection"
     return None
 
 

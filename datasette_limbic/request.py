@@ -122,8 +122,9 @@ def parse(
     values = {k: v for k, v in given.items() if v is not None and v != ""}
     unknown = set(values) - set(ARGUMENTS)
     if unknown:
+        named = [str(name)[:40] for name in sorted(unknown)[:5]]
         raise BadParameter(
-            f"unknown argument {', '.join(sorted(unknown))}: a search takes {', '.join(ARGUMENTS)}"
+            f"unknown argument {', '.join(named)}: a search takes {', '.join(ARGUMENTS)}"
         )
 
     def pick(name: str) -> Any:

@@ -185,7 +185,8 @@ def _run(
         except sqlite3.OperationalError as error:
             # vec0 says "chunks iter error" where SQLite was interrupted
             # what the text statement would meet as well
-            if any(word in str(error) for word in ("locked", "malformed", "user-defined", "no such")):
+            shared = ("locked", "malformed", "user-defined", "no such")
+            if any(word in str(error) for word in shared):
                 raise
             reasons.append(
                 f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "

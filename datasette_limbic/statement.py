@@ -1,8 +1,9 @@
 """The one SQL statement of a search, put together from ``queries/*.sql``.
 
 The ranking is always the same text; the two candidate CTEs, ``knn(id, distance, knn_rank)`` and
-``fts(id, fts_rank, covered)``, have variants (no vectors, no text, no query), and what a query cannot
-need is left out, since the link to Datasette's SQL page carries what ran and must stay short.
+``fts(id, fts_rank, covered)``, have variants (no vectors, no text, no query), and what a query
+cannot need is left out, since the link to Datasette's SQL page carries what ran and must stay
+short.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
 # Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
 RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
   where length(value) > 2"""
-SHORT_RUNS = """union all select t.rowid, -limbic_idf(1, (select max(id) from observations)) from json_each(limbic_cjk_runs(:q))
+SHORT_RUNS = """union all select t.rowid, -limbic_idf(1, (select max(id) from observations))
+  from json_each(limbic_cjk_runs(:q))
   cross join _limbic_trigram t where length(value) < 3 and instr(content, value)"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
@@ -140,5 +142,10 @@ def url_query(sql: str, params: dict[str, object]) -> str:
 
     Parameters at their default are left out: Datasette sends '' for them.
     """
-    pairs = [("sql", sql), *((name, params[name]) for name in PARAMETERS if name in params)]
-    return "&".join(f"{name}={quote_plus(str(value), safe=SAFE)}" for name, value in pairs)
+    given = [f"{name}={_quoted(str(params[name]))}" for name in PARAMETERS if name in params]
+    return "&".join([f"sql={_quoted(sql)}", *given])
+
+
+@lru_cache(maxsize=64)
+def _quoted(text: str) -> str:
+    return quote_plus(text, safe=SAFE)

@@ -7,8 +7,9 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import connection, schema, times, vectors
+from . import connection, schema, times
 from .config import Settings
+from .index_state import index_state
 from .request import applied_parameters
 
 TYPES = 30
@@ -39,7 +40,7 @@ def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dic
     parameters.update({k: v for k, v in applied.items() if k in parameters})
     warning = parameter_warning(parameters)
     missing = connection.vec_missing(conn)
-    state = vectors.index_state(conn)
+    state = index_state(conn)
     return {
         "counts": counts,
         "types": [

@@ -124,9 +124,7 @@ async def test_queries_through_the_stored_query(demo_db: Path, make_datasette: A
 
 
 @pytest.mark.parametrize("encoded", ["%ED%A0%80", "%ED%B0%80x", "%FF%FE", "%C3", "%", "%zz", "%00"])
-async def test_broken_percent_encodings(
-    encoded: str, demo_db: Path, make_datasette: Any
-) -> None:
+async def test_broken_percent_encodings(encoded: str, demo_db: Path, make_datasette: Any) -> None:
     datasette = make_datasette(demo_db)
     await both(datasette, base(demo_db) + "/search", f"q={encoded}")
     for argument in ("type", "as_of", "strategy"):
@@ -196,7 +194,7 @@ async def test_bad_arguments_are_400_and_named(demo_db: Path, make_datasette: An
         page, body = await both(datasette, base(demo_db) + "/search", f"q=paella&{arguments}", 400)
         assert named in body["error"], arguments
         assert len(body["error"]) < 1000, arguments[:40]
-        assert "inf" not in body["error"].split("use ")[-1], arguments
+        assert "-inf" not in body["error"], arguments
         assert "<script>=" not in page
         assert base(demo_db) + "/search?q=paella" in links(page)
     assert digest(demo_db) == before
@@ -255,7 +253,9 @@ async def test_unknown_entities_are_404(demo_db: Path, make_datasette: Any) -> N
     datasette = make_datasette(demo_db)
     before = digest(demo_db)
     for entity, said in ENTITIES.items():
-        page, body = await both(datasette, f"{base(demo_db)}/entity/{quote(entity, safe='%~()')}", "", 404)
+        page, body = await both(
+            datasette, f"{base(demo_db)}/entity/{quote(entity, safe='%~()')}", "", 404
+        )
         assert said in body["error"]
         assert len(body["error"]) < 300
         assert "<script>alert" not in page
@@ -282,7 +282,7 @@ async def test_pages_of_an_entity(demo_db: Path, make_datasette: Any) -> None:
 # -- names ------------------------------------------------------------------------------------
 
 NAMES = {
-    "quotes": 'a "quoted" \'name\' `x`',
+    "quotes": "a \"quoted\" 'name' `x`",
     "slashes": "a/b\\c/../..?x#y&z=%41~2F",
     "html": "<script>alert('name')</script><b>bold</b>",
     "attribute": '"><img src=x onerror=alert(1)>',
@@ -325,7 +325,9 @@ def named_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "insert into relations(from_entity, to_entity, relation_type) values (?, ?, ?)",
             [number, number % len(NAMES) + 1, text or "r"],
         )
-    conn.execute("insert into co_occurrences select 1, id, 2, '2026-01-01' from entities where id > 1")
+    conn.execute(
+        "insert into co_occurrences select 1, id, 2, '2026-01-01' from entities where id > 1"
+    )
     conn.commit()
     sync(conn)
     conn.close()
@@ -520,12 +522,10 @@ async def test_truncated_file(demo_db: Path, make_datasette: Any) -> None:
     demo_db.write_bytes(data[: len(data) // 2])
     before = digest(demo_db)
     datasette = make_datasette(demo_db)
-    try:
-        await datasette.invoke_startup()
-    except sqlite3.DatabaseError as error:
-        # Datasette 1.0 itself does not start on such a file
-        assert ONE_POINT_ZERO
-        assert "malformed" in str(error)
+    if ONE_POINT_ZERO:
+        # this line of Datasette does not start on such a file, whatever its plugins
+        with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+            await datasette.invoke_startup()
         return
     for page in PAGES:
         for suffix in ("", ".json"):

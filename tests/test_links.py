@@ -93,7 +93,7 @@ async def test_names_on_the_table_page_lead_to_us_and_ours_back_to_the_row(
     assert (await get(datasette, f"/{demo_db.stem}/entities/3")).status_code == 200
 
 
-HOSTILE_NAME = '<script>alert(1)</script>"\'&/' + "x" * 10_000
+HOSTILE_NAME = "<script>alert(1)</script>\"'&/" + "x" * 10_000
 
 
 async def test_a_hostile_name_in_a_cell_is_escaped_and_cut(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_helpers import ONE_POINT_ZERO, base, get, get_json, text_of
+from view_helpers import ONE_POINT_ZERO, base, digest, get, get_json, text_of
 
 from datasette_limbic import connection, plugin, schema, statement
 from datasette_limbic.sync import sync
@@ -123,7 +123,9 @@ async def test_hiding_spares_other_databases_and_the_users_metadata(
     demo_db: Path, empty_db: Path, make_datasette: Any
 ) -> None:
     metadata = {
-        "databases": {demo_db.stem: {"description": "Mine", "tables": {"relations": {"title": "R"}}}}
+        "databases": {
+            demo_db.stem: {"description": "Mine", "tables": {"relations": {"title": "R"}}}
+        }
     }
     datasette = make_datasette(demo_db, empty_db, metadata=metadata)
     page = (await get(datasette, f"/{demo_db.stem}")).text
@@ -207,7 +209,17 @@ def test_broken_configuration_on_the_command_line(empty_db: Path, tmp_path: Path
     config = tmp_path / "metadata.json"
     config.write_text(json.dumps({"plugins": {"datasette-limbic": {"gamma": "lots"}}}))
     done = subprocess.run(
-        [sys.executable, "-m", "datasette", "serve", str(empty_db), "-m", str(config), "--get", "/"],
+        [
+            sys.executable,
+            "-m",
+            "datasette",
+            "serve",
+            str(empty_db),
+            "-m",
+            str(config),
+            "--get",
+            "/",
+        ],
         capture_output=True,
         text=True,
         timeout=60,
@@ -224,6 +236,7 @@ async def test_sqlite_vec_that_cannot_be_loaded(
 ) -> None:
     reason = "sqlite-vec is not installed: pip install sqlite-vec"
     monkeypatch.setattr(connection, "load_vec", lambda conn: reason)
+    before = digest(demo_db)
     datasette = make_datasette(demo_db)
     body = await get_json(datasette, f"{base(demo_db)}/search.json?q=paella")
     assert body["results"]
@@ -237,6 +250,8 @@ async def test_sqlite_vec_that_cannot_be_loaded(
     rows = await stored(datasette, demo_db, "q=paella")
     assert [row["id"] for row in rows] == [row["id"] for row in body["results"]]
     assert (await get(datasette, f"{base(demo_db)}/entity/1")).status_code == 200
+    assert (await get(datasette, f"/{demo_db.stem}")).status_code == 200
+    assert digest(demo_db) == before
 
 
 async def test_a_file_that_cannot_be_read_costs_no_other_page(

@@ -116,9 +116,7 @@ async def test_now_moves_the_recency(demo_db: Path, make_datasette: Any) -> None
     assert late["limbic"]["temporal_score"] < early["limbic"]["temporal_score"]
 
 
-async def test_an_entity_about_which_nothing_is_known(
-    empty_db: Path, make_datasette: Any
-) -> None:
+async def test_an_entity_about_which_nothing_is_known(empty_db: Path, make_datasette: Any) -> None:
     write(empty_db, ("insert into entities(id, name, created_at) values (1, 'Bare', null)", []))
     words = text_of((await get(make_datasette(empty_db), f"{base(empty_db)}/entity/1")).text)
     assert "created unknown" in words

@@ -38,9 +38,7 @@ async def test_json_holds_counts_types_vectors_and_parameters(
     assert not [key for key in body if key.startswith("_")]
 
 
-async def test_page_shows_the_same_figures_and_leads_on(
-    demo_db: Path, make_datasette: Any
-) -> None:
+async def test_page_shows_the_same_figures_and_leads_on(demo_db: Path, make_datasette: Any) -> None:
     datasette = make_datasette(demo_db)
     body = await get_json(datasette, base(demo_db) + ".json")
     response = await get(datasette, base(demo_db))
@@ -73,9 +71,7 @@ async def test_empty_memory_says_so_and_what_to_do(empty_db: Path, make_datasett
     assert body["types"] == []
 
 
-async def test_stale_vectors_are_named_with_the_command(
-    demo_db: Path, make_datasette: Any
-) -> None:
+async def test_stale_vectors_are_named_with_the_command(demo_db: Path, make_datasette: Any) -> None:
     conn = connection.connect(demo_db)
     conn.execute("insert into entities(name) values ('Something new')")
     conn.commit()

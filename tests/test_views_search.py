@@ -47,7 +47,9 @@ async def test_page_shows_the_results_in_the_order_of_the_json(
     asked = {"q": "invoices", "now": NOW, "limit": 7}
     body = await get_json(datasette, url(demo_db, ".json", **asked))
     response = await get(datasette, url(demo_db, **asked))
-    shown = [int(i) for i in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', response.text)]
+    shown = [
+        int(i) for i in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', response.text)
+    ]
     assert shown == [row["id"] for row in body["results"]]
     assert f"7 of {body['candidates']} candidates" in text_of(response.text)
     assert "<mark>invoice" in response.text or "<mark>invoices" in response.text
@@ -156,7 +158,7 @@ async def test_the_form_keeps_what_was_given_and_pins_nothing_else(
     datasette = make_datasette(demo_db)
     page = (await get(datasette, url(demo_db, q='say "hi" & <go>'))).text
     assert 'value="say &#34;hi&#34; &amp; &lt;go&gt;"' in page
-    assert "<details class=\"limbic-options\">" in page
+    assert '<details class="limbic-options">' in page
     # every field empty: what a form sends counts as not given
     sent = dict.fromkeys(re.findall(r'(?:input|select)[^>]* name="(\w+)"', page), "")
     sent.pop("include_archived")
@@ -196,7 +198,9 @@ async def test_as_of_shows_what_held_then(demo_db: Path, make_datasette: Any) ->
 
 
 async def test_the_last_of_a_repeated_argument_counts(demo_db: Path, make_datasette: Any) -> None:
-    body = await get_json(make_datasette(demo_db), base(demo_db) + "/search.json?q=a&limit=1&limit=2")
+    body = await get_json(
+        make_datasette(demo_db), base(demo_db) + "/search.json?q=a&limit=1&limit=2"
+    )
     assert len(body["results"]) == 2
 
 

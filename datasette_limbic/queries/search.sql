@@ -1,9 +1,8 @@
 -- The ranking, whole. Parameters arrive as text from Datasette's form; '' means the default.
--- materialized wherever a function in Python would otherwise run once for each row and use
+-- Materialized: what SQLite would otherwise work out anew for each row and each mention.
 with p as materialized (
   select lim * limbic_arg(:expansion_factor, 3) as k, now,
-    iif(ifnull(:strategy, '') in ('', 'auto'), limbic_route(:q, lim), :strategy)
-      as routing_strategy,
+    limbic_arg(nullif(:strategy, 'auto'), limbic_route(:q, lim)) as routing_strategy,
     julianday(limbic_arg(:as_of, now)) as at, :include_archived = '1' as archived,
     nullif(:type, '') as typ
   from (select max(1, limbic_arg(:limit, 10)) as lim,

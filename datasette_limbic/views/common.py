@@ -214,7 +214,7 @@ async def failed(
             "message": message,
             "status": status,
             "database": name,
-            "base": limbic_url(datasette, name) if name in datasette.databases else None,
+            "base": limbic_url(datasette, name) if name and name in datasette.databases else None,
             "query": (request.args.get("q") or "")[:200],
             "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
         },

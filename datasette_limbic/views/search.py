@@ -30,9 +30,7 @@ async def search_page(here: Page) -> tuple[str, dict[str, Any]]:
             sql_link=lambda query: f"{database}?{query}",
         )
     )
-    answer["stored_query_url"] = (
-        f"{database}/{plugin.STORED_QUERY}?" + display.stored_query(asked)
-    )
+    answer["stored_query_url"] = f"{database}/{plugin.STORED_QUERY}?" + display.stored_query(asked)
     answer["_may_sql"] = may_sql
     if here.as_json:
         return "limbic_search.html", answer

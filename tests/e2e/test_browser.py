@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -187,7 +188,8 @@ class Visitor:
         assert page.locator("h1").count() == 1
         unnamed = page.evaluate(
             """() => [...document.querySelectorAll('.limbic input, .limbic select, .limbic button')]
-            .filter(e => e.type !== 'hidden' && e.offsetParent !== null && e.closest('section.content'))
+            .filter(e => e.type !== 'hidden' && e.offsetParent !== null)
+            .filter(e => e.closest('section.content'))
             .filter(e => !(e.labels && e.labels.length && e.labels[0].textContent.trim())
               && !e.getAttribute('aria-label') && !(e.type === 'submit' && e.value))
             .map(e => e.outerHTML)"""
@@ -429,7 +431,8 @@ def test_keyboard(visitor: Visitor) -> None:
         page.keyboard.press("Tab")
         focused = page.evaluate(
             """() => { const e = document.activeElement, s = getComputedStyle(e);
-            return {tag: e.tagName, name: e.name || e.innerText || '', ours: !!e.closest('section.content'),
+            return {tag: e.tagName, name: e.name || e.innerText || '',
+              ours: !!e.closest('section.content'),
               shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
               box: e.getBoundingClientRect().width}; }"""
         )
@@ -457,7 +460,7 @@ def test_landmarks_and_headings(desktop: Visitor) -> None:
             .map(e => +e.tagName[1])"""
         )
         assert levels[0] == 1
-        assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False)), levels
+        assert all(b - a <= 1 for a, b in pairwise(levels)), levels
         assert desktop.page.get_by_role("navigation", name="Memory").count() == 1
         tables = desktop.page.locator(".limbic-table")
         for index in range(tables.count()):
