@@ -236,6 +236,7 @@ async def test_sqlite_vec_that_cannot_be_loaded(
 ) -> None:
     reason = "sqlite-vec is not installed: pip install sqlite-vec"
     monkeypatch.setattr(connection, "load_vec", lambda conn: reason)
+    monkeypatch.setattr(connection, "_reason", reason, raising=False)
     before = digest(demo_db)
     datasette = make_datasette(demo_db)
     body = await get_json(datasette, f"{base(demo_db)}/search.json?q=paella")
