@@ -13,6 +13,7 @@ import pluggy
 
 hookimpl = pluggy.HookimplMarker("datasette")
 
+
 @hookimpl
 def prepare_connection(conn: Any, database: str, datasette: Any) -> None:
     from . import plugin

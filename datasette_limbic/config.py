@@ -54,9 +54,7 @@ class Settings:
     )
     allow_remote_models: bool = field(
         default=False,
-        metadata={
-            "help": "let limbic_embed() in SQL call a model that has a key and costs money"
-        },
+        metadata={"help": "let limbic_embed() in SQL call a model that has a key and costs money"},
     )
     limit: int = field(default=10, metadata={"help": f"results of a search, 1 to {MAX_LIMIT}"})
     mode: str = field(default="hybrid", metadata={"help": ", ".join(MODES)})

@@ -18,9 +18,6 @@ from .statement import Shape
 
 log = logging.getLogger("datasette_limbic")
 
-# Above this many archived entities the index filters them before the cut: the filter costs a
-# tenth of the KNN, raising k by a few costs nothing.
-ARCHIVED_BY_INDEX = 200
 MAX_K = 4096
 
 ROW_KEYS = ("base", "cosine_sim", "importance", "temporal_factor", "cooc_boost", "limbic_norm")
@@ -105,19 +102,12 @@ def choose_shape(
             vectors = False
             # a semantic search without vectors still answers, from the text
             has_text = has_text or bool(text.fts_terms(request.query))
-    archived = 0
-    if vectors and not request.include_archived:
-        archived = conn.execute(
-            "select count(*) from (select 1 from entities where archived_at is not null limit ?)",
-            [ARCHIVED_BY_INDEX + 1],
-        ).fetchone()[0]
     return (
         Shape(
             vectors=vectors,
             text=has_text,
             hybrid=request.mode == "hybrid",
             by_type=request.type is not None and len(request.type) <= 1000,
-            many_archived=archived > ARCHIVED_BY_INDEX,
             unspaced=bool(text.cjk_runs(request.query)),
             fusion=request.fusion,
             large_pool=2 * request.limit * request.expansion_factor > statement.SMALL_POOL,

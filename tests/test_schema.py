@@ -88,8 +88,8 @@ def test_every_documented_table_and_column_is_there(stock):
     assert (
         columns["entities"]
         == (
-            "id name entity_type created_at updated_at last_activity_at archived_at archived_reason "
-            "confidence valid_from valid_to"
+            "id name entity_type created_at updated_at last_activity_at archived_at "
+            "archived_reason confidence valid_from valid_to"
         ).split()
     )
     assert (

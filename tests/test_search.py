@@ -289,7 +289,7 @@ def test_a_knn_over_its_time_limit_gives_way_to_text(conn, monkeypatch):
 
     def build(shape, **kwargs):
         text = sql(shape, **kwargs)
-        return text.replace(" as k, now", f" + 0 * {slow} as k, now") if shape.vectors else text
+        return text.replace(" as k, ", f" + 0 * {slow} as k, ") if shape.vectors else text
 
     search.search(conn, "cola de eventos", now=NOW)
     monkeypatch.setattr(statement, "build", build)

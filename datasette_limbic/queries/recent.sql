@@ -1,5 +1,5 @@
 -- nothing was asked: the most used, the last used and the newest
-knn as (
+knn as materialized (
   select id, null as distance, null as knn_rank from (
     select live_id as id from entity_access cross join live on live_id = entity_id
     order by access_count desc, id limit (select k from p))

@@ -1,12 +1,17 @@
 -- The ranking, whole. Parameters arrive as text from Datasette's form; '' means the default.
 -- Materialized: what SQLite would otherwise work out anew for each row and each mention.
-with p as materialized (
-  select lim * limbic_arg(:expansion_factor, 3) as k, now,
-    limbic_arg(nullif(:strategy, 'auto'), limbic_route(:q, lim)) as routing_strategy,
-    julianday(limbic_arg(:as_of, now)) as at, :include_archived = '1' as archived,
-    nullif(:type, '') as typ
-  from (select max(1, limbic_arg(:limit, 10)) as lim,
-    limbic_arg(:now, datetime('now')) as now)
+with arg as (
+  select max(1, limbic_arg(:limit, 10)) as lim, limbic_arg(:now, datetime('now')) as now
+),
+time as (select *, julianday(limbic_arg(:as_of, now)) as at from arg),
+p as materialized (
+  select *, lim * limbic_arg(:expansion_factor, 3) as k, nullif(:type, '') as typ,
+    :include_archived = '1' as archived,
+    limbic_arg(nullif(:strategy, 'auto'), limbic_route(:q, lim)) as route,
+    (select count(*) from entities where (valid_to is not null or valid_from is not null)
+      and (julianday(valid_to) <= at or julianday(valid_from) > at)) as invalid,
+    (select count(*) from entities where archived_at is not null) as hidden
+  from time
 ),
 live as not materialized (
   select id as live_id from entities, p
@@ -16,10 +21,9 @@ live as not materialized (
 /*knn*/,
 /*text*/,
 found as (
-  select id, min(distance) as distance, min(knn_rank) as knn_rank, min(fts_rank) as fts_rank,
-    min(covered) as covered
-  from (select *, null as fts_rank, null as covered from knn
-    union all select id, null, null, fts_rank, covered from fts) group by id
+  select id, distance, knn_rank, fts_rank, covered
+  from (select id from knn union select id from fts)
+  left join knn using (id) left join fts using (id)
 ),
 -- signals, for the pool alone
 pool as materialized (
@@ -40,16 +44,16 @@ pool as materialized (
 /*pairs*/,
 boosts as (
   select id as x, cooc_boost(co_count, last_co, now, :lambda_hourly, :cooc_temporal_floor,
-    :cooc_cap) as boost
+    :cooc_cap, :unknown_temporal) as boost
   from (select a as id, co_count, last_co from pairs
     union all select b, co_count, last_co from pairs), p group by id
 ),
 factors as (
-  select pool.*, now, routing_strategy, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
+  select pool.*, now, route, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
     limbic_rrf(:rrf_k, knn_rank, fts_rank) as rrf_score,
     limbic_importance(access_count, max(access_count) over (), degree, :beta_deg, :d_max)
-      * iif(:consolidation = '1', 1 + consolidation_importance(
-        access_count, limbic_hours(last_access, now) / 24), 1) as importance,
+      * iif(:consolidation = '1', 1 + ifnull(consolidation_importance(
+        access_count, limbic_hours(last_access, now) / 24), 0), 1) as importance,
     iif(:recency = 'activity', null, temporal_factor(
       last_access, created_at, now, :lambda_hourly, :temporal_floor)) as t1,
     iif(:recency in ('activity', 'freshest'), temporal_score(
@@ -70,10 +74,10 @@ normed as (
   select *, limbic_norm(limbic_score, min(limbic_score) over (), max(limbic_score) over ())
     as limbic_norm from scored
 )
-select id, name, entity_type, distance, limbic_score, iif(routing_strategy = 'limbic',
-    limbic_score, limbic_blend(routing_strategy, base, limbic_norm)) as final_score,
-  /*rrf*/, routing_strategy, knn_rank, fts_rank, base, cosine_sim, importance, temporal_factor,
-  cooc_boost, limbic_norm, access_count, last_access, degree, count(*) over () as candidates
+select id, name, entity_type, distance, limbic_score, iif(route = 'limbic',
+    limbic_score, limbic_blend(route, base, limbic_norm)) as final_score,
+  /*rrf*/, route as routing_strategy, knn_rank, fts_rank, base, cosine_sim, importance, temporal_factor,
+  cooc_boost, limbic_norm, access_count, last_access, degree
 from normed
 order by final_score desc, id
 limit iif(:explain = '1', -1, limbic_arg(:limit, 10))
