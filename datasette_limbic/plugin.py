@@ -11,13 +11,12 @@ from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
 from . import compat, connection, schema, statement
-from .config import Settings
+from .config import NAME, Settings
 from .errors import BadParameter
 from .statement import Shape
 
 log = logging.getLogger("datasette_limbic")
 
-NAME = "datasette-limbic"
 STORED_QUERY = "limbic_search"
 STORED_QUERY_TITLE = "Limbic search: the ranking as one SQL statement"
 STORED_QUERY_DESCRIPTION = (
