@@ -145,3 +145,24 @@ def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:
     else:
         what = f"{path} cannot be opened: {text}"
     return DatabaseUnusable(what)
+
+
+def unreadable(
+    path: str | Path, error: Exception, more: str = "look into entity_access and co_occurrences"
+) -> str:
+    """The sentence for an error of SQLite's while the memory ``path`` was read or written.
+
+    ``more`` says where to find a row that ranking cannot use.
+    """
+    text = str(error)
+    if "user-defined" in text:
+        return (
+            f"a row of {path} holds a value that ranking cannot use, such as a count that is no "
+            f"number: {more}"
+        )
+    if "no such table" in text or "no such column" in text:
+        return (
+            f"{path} lacks part of a memory ({text}): run 'datasette limbic init' on its file "
+            "to bring it up to date"
+        )
+    return str(unusable(path, error))

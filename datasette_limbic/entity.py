@@ -21,14 +21,14 @@ OUT = """select r.id, r.relation_type, r.created_at, r.valid_from, r.valid_to,
   order by r.valid_to is not null, r.relation_type, t.name limit :page offset :skip"""
 IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
 
-DEGREE = """select count(*) from (
-  select distinct n.id from (
+# Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
+DEGREE = """select count(distinct n.id) from (
     select to_entity as id, relation_type, valid_to from relations where from_entity = :id
     union all
     select from_entity, relation_type, valid_to from relations where to_entity = :id
   ) r join entities n on n.id = r.id
   where r.id <> :id and n.archived_at is null and r.relation_type not in ('contiene', 'parte_de')
-    and coalesce(julianday(r.valid_to) > julianday(:now), 1))"""
+    and coalesce(julianday(r.valid_to) > julianday(:now), 1)"""
 
 
 def entity_detail(

@@ -30,6 +30,12 @@ class UnknownEntity(LimbicError, LookupError):
     status = 404
 
 
+class UnknownPage(LimbicError, LookupError):
+    """A path below ``/{database}/-/limbic`` that leads nowhere."""
+
+    status = 404
+
+
 class NotAMemory(LimbicError, LookupError):
     """The database holds none of our tables (``datasette limbic init`` has not run)."""
 

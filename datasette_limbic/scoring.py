@@ -144,12 +144,13 @@ def fused_base(
 ) -> float:
     """Base similarity where both kinds of evidence count and the stronger decides, 0 to 1.
 
-    max(cosine_sim, weight·coverage). `coverage` (0 to 1) is the share of the query's information
-    that the text holds: its bm25 over the sum of the terms' idf. `None` on either side, where
-    that search did not find the candidate, adds nothing. `weight` defaults to FUSED_TEXT_WEIGHT.
+    max(cosine_sim, weight·coverage). `coverage` (`text.coverage`) is the share of the query's
+    information that the text holds, 0 to 1, and 1.25 for an exact name. `None` on either side,
+    where that search did not find the candidate, adds nothing. `weight` defaults to
+    FUSED_TEXT_WEIGHT.
     """
     factor = FUSED_TEXT_WEIGHT if weight is None else weight
-    return max(cosine_sim or 0.0, factor * min(1.0, coverage or 0.0))
+    return max(cosine_sim or 0.0, min(1.0, factor * (coverage or 0.0)))
 
 
 def idf(frequency: float, rows: float | None) -> float:

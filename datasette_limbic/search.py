@@ -47,7 +47,12 @@ def search(
     request = query
 
     shape, reasons = choose_shape(conn, request, settings)
+    if shape.listing:
+        # there is no similarity to blend with
+        request = replace(request, strategy="limbic")
     rows, shape = _run(conn, request, shape, settings, reasons)
+    if shape.text and shape.cut and _cut_too_short(rows, request):
+        rows, shape = _run(conn, request, replace(shape, cut=False), settings, reasons)
     results, losers = rows[: request.limit], rows[request.limit :]
     observations = _observations(conn, [r["id"] for r in results], request)
     best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
@@ -55,14 +60,14 @@ def search(
     confident = bool(rows) and (
         shape.listing
         or (best is not None and best >= floor)
-        or _holds_every_term(conn, request.query, rows)
+        or _holds_every_term(request.query, rows)
     )
     url_query = statement.url_query(statement.build(shape), request.varied())
     answer: dict[str, Any] = {
         "query": request.query,
         "limit": request.limit,
         "mode": request.mode,
-        "strategy": "limbic" if shape.listing else request.strategy,
+        "strategy": request.strategy,
         "fusion": request.fusion,
         "recency": request.recency,
         "now": request.now,
@@ -190,6 +195,15 @@ def _run(
     return _rows(conn, statement.build(shape), params), shape
 
 
+def _cut_too_short(rows: Sequence[Mapping[str, Any]], request: Request) -> bool:
+    """Whether the best texts did not fill the pool although more of them match."""
+    if not rows:
+        return True
+    pool = request.limit * request.expansion_factor
+    found = sum(row["fts_rank"] is not None for row in rows)
+    return found < pool and int(rows[0]["texts"]) >= statement.CUT_PER_CANDIDATE * pool
+
+
 def _rows(conn: sqlite3.Connection, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     cursor = conn.execute(sql, {name: params[name] for name in statement.PARAMETERS})
     names = [column[0] for column in cursor.description]
@@ -214,6 +228,7 @@ def _result(
         "matched_by": matched,
         "knn_rank": row["knn_rank"],
         "fts_rank": row["fts_rank"],
+        "coverage": row["covered"],
         "access_count": row["access_count"],
         "last_access": row["last_access"],
         "degree": row["degree"],
@@ -241,23 +256,11 @@ def _observations(
     return found
 
 
-def _holds_every_term(
-    conn: sqlite3.Connection, query: str, rows: Sequence[Mapping[str, Any]], look_at: int = 10
-) -> bool:
-    """Whether one of the best text hits holds every term of the query, name and text together."""
-    wanted = {token for term in text.fts_terms(query) for token in term.tokens}
-    runs = text.cjk_runs(query)
-    hits = sorted((r for r in rows if r["fts_rank"] is not None), key=lambda r: r["fts_rank"])
-    for row in hits[:look_at] if wanted or runs else ():
-        whole = conn.execute(
-            """select substr(e.name || ' ' || coalesce((select group_concat(content, ' ')
-            from observations where entity_id = e.id), ''), 1, 50000) from entities e
-            where e.id = ?""",
-            [row["id"]],
-        ).fetchone()[0]
-        if all(run in whole for run in runs) and wanted <= set(text.fts_tokens(whole)):
-            return True
-    return False
+def _holds_every_term(query: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a text hit holds every term of the query; stop words alone are no evidence."""
+    if all(set(term.tokens) <= text.STOP_WORDS for term in text.fts_terms(query)):
+        return False
+    return any(row["covered"] is not None and row["covered"] > 1 - 1e-9 for row in rows)
 
 
 def _why_empty(conn: sqlite3.Connection, request: Request) -> str:

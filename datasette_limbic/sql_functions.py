@@ -188,6 +188,15 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         "A NULL adds nothing; both NULL: 0.",
     ),
     SqlFunction(
+        "limbic_coverage",
+        "limbic_coverage(query, name, content, terms)",
+        (4,),
+        sql_values.coverage,
+        "The share of a query's terms, each by its idf, that a name and an observation hold; "
+        "1.25 for an exact name. terms: JSON array of [match, document frequency, idf].",
+        "NULL content holds nothing; NULL for a NULL query, name or terms, and without terms.",
+    ),
+    SqlFunction(
         "limbic_idf",
         "limbic_idf(frequency, rows)",
         (2,),

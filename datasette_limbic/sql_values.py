@@ -11,6 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from datasette_limbic import scoring, text
@@ -80,6 +81,18 @@ def norm(value: Any, low: Any, high: Any) -> float | None:
 
 def fused_base(cosine_sim: Any, coverage: Any) -> float:
     return scoring.fused_base(_number(cosine_sim, "cosine_sim"), _number(coverage, "coverage"))
+
+
+def coverage(query: Any, name: Any, content: Any, terms: Any) -> float | None:
+    if query is None or name is None or terms is None:
+        return None
+    return text.coverage(str(query), str(name), _text(content, "content"), _terms(str(terms)))
+
+
+@lru_cache(maxsize=64)
+def _terms(terms: str) -> list[tuple[str, float, float]]:
+    """The terms as the statement hands them over: the same JSON for each candidate of a query."""
+    return [(match, frequency, weight) for match, frequency, weight in json.loads(terms)]
 
 
 def idf(frequency: Any, rows: Any) -> float | None:

@@ -48,6 +48,11 @@ NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
 # vec0 applies its own columns before the cut, so a type filter still fills the pool
 TYPE_FILTER = "and entity_type = :type"
 RAREST = "or n = 1"
+# Where thousands of texts match, the best of them fill the pool; where they do not (archived ones,
+# other types, one entity with most of them), search runs again and looks at all.
+CUT_PER_CANDIDATE = 20
+CUT = f"order by 2, 1 limit (select {CUT_PER_CANDIDATE} * k from p)"
+CUT_COUNT = ", (select count(*) from hits) as texts"
 # The document's: text counts for what vectors missed alone, by its rank in the pool.
 DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null then 0.2 + 0.6
   * limbic_norm(rrf_score, min(rrf_score) over (), max(rrf_score) over ()) else cosine_sim end"""
@@ -60,7 +65,7 @@ FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
 # Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
 RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
   where length(value) > 2"""
-SHORT_RUNS = """union all select t.rowid, -limbic_idf(1, (select max(id) from observations))
+SHORT_RUNS = """union all select t.rowid, -(select max(idf) from terms)
   from json_each(limbic_cjk_runs(:q))
   cross join _limbic_trigram t where length(value) < 3 and instr(content, value)"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
@@ -79,6 +84,7 @@ class Shape:
     unspaced: bool = True
     large_pool: bool = True
     fusion: str = "fused"
+    cut: bool = True
     form: bool = False
 
 
@@ -90,6 +96,7 @@ def _query(name: str) -> str:
 @lru_cache(maxsize=64)
 def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> str:
     """The statement for ``shape``. ``knn`` and ``text`` replace the candidate CTEs (tests)."""
+    counted = shape.cut and shape.text and text is None and not shape.listing
     if shape.listing:
         knn, text = _query("recent"), NO_TEXT
     if knn is None:
@@ -107,6 +114,8 @@ def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> s
         ("/*runs*/", RUNS if shape.unspaced else ""),
         ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
         ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
+        ("/*cut*/", CUT if shape.cut else ""),
+        ("/*texts*/", CUT_COUNT if counted else ""),
         ("/*base*/", FUSED_BASE if shape.fusion == "fused" else DOCUMENT_BASE),
         ("/*rrf*/", "rrf_score" if shape.hybrid else "null as rrf_score"),
     ):
@@ -121,8 +130,9 @@ def compact(sql: str) -> str:
     """
     lines = (line.split("--")[0].strip() for line in sql.splitlines())
     text = " ".join(line for line in lines if line)
-    text = text.replace("( ", "(").replace(" )", ")")
-    return re.sub(r"\), (?=\w+(?:\(.+?\))? as )|\) (?=select id, name)", _break, text)
+    for long, short in (("( ", "("), (" )", ")"), (", ", ",")):
+        text = text.replace(long, short)
+    return re.sub(r"\),(?=\w+(?:\([^()]+\))? as )|\) (?=select id,name)", _break, text)
 
 
 def _break(match: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ from .index_state import index_state
 from .request import applied_parameters
 
 TYPES = 30
+VALID_TABLES = ("entities", "observations", "relations")
 
 COUNTS = """select
   (select count(*) from entities) as entities,
@@ -24,6 +25,18 @@ COUNTS = """select
   (select count(*) from entity_access_log) as accesses,
   (select count(*) from co_occurrences) as co_occurrences,
   (select count(*) from limbic_imports) as imports"""
+
+# Search compares these two with julianday(), which takes no Unix time ('2020' is a day number
+# to it) and no zone but Z and +HH:MM. What it does not read never begins and never ends.
+UNREADABLE_VALIDITY = "select " + " + ".join(
+    f"(select count(*) from {table} where {{0}})" for table in VALID_TABLES
+).format(
+    " or ".join(
+        f"(trim({column}) <> '' and (julianday({column}) is null"
+        f" or ltrim({column}, ' +-') not glob '*[^0-9. ]*'))"
+        for column in ("valid_from", "valid_to")
+    )
+)
 
 
 def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dict[str, Any]:
@@ -38,11 +51,13 @@ def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dic
     applied = applied_parameters(conn)
     parameters = asdict(settings.parameters())
     parameters.update({k: v for k, v in applied.items() if k in parameters})
+    unreadable = conn.execute(UNREADABLE_VALIDITY).fetchone()[0]
     warning = parameter_warning(parameters)
     missing = connection.vec_missing(conn)
     state = index_state(conn)
     return {
         "counts": counts,
+        "unreadable_validity": unreadable,
         "types": [
             {"entityType": row[0], "count": row[1]}
             for row in conn.execute(

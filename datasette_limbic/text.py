@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from datasette_limbic.stop_words import STOP_WORDS
 
 __all__ = [
+    "EXACT_NAME",
     "MAX_TERMS",
     "STOP_WORDS",
     "Term",
     "cjk_runs",
+    "coverage",
     "fold",
     "fts_query",
     "fts_terms",
@@ -38,6 +41,11 @@ _CJK = (
     "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003fffd"
 )
 _CJK_RUN = re.compile(f"[{_CJK}]+")
+# Korean puts spaces between words but hangs particles on them, so a search needs its substrings
+# too; in comparisons its words stay words.
+_SEARCHED_RUN = re.compile(f"[{_CJK}\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]+")
+# What an exact name counts for, against 1 for every word of the query.
+EXACT_NAME = 1.25
 _CJK_ONLY = re.compile(f"(?:[{_CJK}]|[^\\w])+")
 _ASCII_TOKEN = re.compile(r"[0-9a-z]+")
 # What a sentence may begin or end with. Not %, #, +, * or @: "5 %" is not "5", "C#" is not "C".
@@ -123,16 +131,49 @@ def fts_terms(text: str) -> list[Term]:
 
 
 def cjk_runs(text: str) -> list[str]:
-    """Runs of scripts without spaces (Chinese, Japanese, Thai, Khmer, Lao, Myanmar), each once.
+    """Runs of scripts whose words do not stand alone (Chinese, Japanese, Korean, Thai, Khmer, Lao,
+    Myanmar), each once: they are searched for as substrings.
 
     Also found inside mixed words: `用户ID和身份` gives `用户` and `和身份`.
     """
-    return list(dict.fromkeys(_CJK_RUN.findall(_clean(text))))[:MAX_TERMS]
+    return list(dict.fromkeys(_SEARCHED_RUN.findall(_clean(text))))[:MAX_TERMS]
 
 
 def fts_query(text: str) -> str:
     """An FTS5 MATCH expression that finds any of the words of `text`; `''` when it has none."""
     return " OR ".join(term.match for term in fts_terms(text))
+
+
+def coverage(
+    query: str, name: str, content: str | None, terms: Sequence[tuple[str, float, float]]
+) -> float | None:
+    """The share of what a query says that a name and an observation hold together, 0 to 1.
+
+    `terms` are (match, document frequency, idf) of each term of the query; each counts by its
+    idf, once. One that no text holds as a word (frequency 0), or in a script whose words do not
+    stand alone, counts as held where it is a substring. A name that equals the query gives
+    EXACT_NAME. `None` where the query has no terms.
+    """
+    if not terms:
+        return None
+    if normalise(name) == normalise(query):
+        return EXACT_NAME
+    tokens = fts_tokens(name) + fts_tokens(content or "")
+    words, joined = set(tokens), f" {' '.join(tokens)} "
+    whole = held = 0.0
+    for match, frequency, idf in terms:
+        wanted = _term_tokens(match)
+        phrase = " ".join(wanted)
+        loose = not frequency or _SEARCHED_RUN.search(match) is not None
+        whole += idf
+        if phrase in words or f" {phrase} " in joined or (loose and phrase in joined):
+            held += idf
+    return held / whole if whole else None
+
+
+@lru_cache(maxsize=1024)
+def _term_tokens(match: str) -> tuple[str, ...]:
+    return tuple(fts_tokens(match))
 
 
 def normalise(text: str) -> str:

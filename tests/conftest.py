@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedding_helpers import conn_fixture, models_fixture, path_fixture  # noqa: F401
 
 # llm and Datasette read a user's configuration: tests have one of their own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

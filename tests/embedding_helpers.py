@@ -17,6 +17,7 @@ import pytest
 
 from datasette_limbic import embedding, schema
 from datasette_limbic.connection import connect
+from datasette_limbic.sync import sync
 
 DIMENSION = 32
 
@@ -133,6 +134,23 @@ def fill(conn: Any, count: int = 3, each: int = 2) -> None:
                 [n, f"fact {k} of number {n}"],
             )
     conn.commit()
+
+
+def fill_and_sync(conn: Any, count: int, each: int = 2) -> None:
+    """``fill``, embedded with the model ``bag``."""
+    fill(conn, count, each)
+    sync(conn, model="bag")
+
+
+def fill_and_store(conn: Any, *vectors: tuple[float, ...]) -> None:
+    """Entities 1…n with these vectors, as another program would embed them."""
+    fill(conn, len(vectors))
+    store(conn, "entities", {n: blob(*vector) for n, vector in enumerate(vectors, 1)})
+
+
+def embedded_with(conn: Any, model: str, collection: str = "entities") -> None:
+    """A collection that says it was embedded with ``model``."""
+    store(conn, collection, {1: blob(1)}, model)
 
 
 def blob(*values: float) -> bytes:

@@ -165,3 +165,94 @@ def test_a_bad_file_of_settings_is_named(demo_db, tmp_path, content, part):
     config = tmp_path / "metadata.yml"
     config.write_text(content)
     assert part in run("search", demo_db, "x", "-c", config, code=1)
+
+
+ODD = {
+    "a word": "update entity_access set access_count = 'many' where entity_id = 3",
+    "bytes": "update entity_access set access_count = x'ff00' where entity_id = 3",
+    "nothing": "update entity_access set access_count = '' where entity_id = 3",
+    "endless": "update entity_access set access_count = 9e999 where entity_id = 3",
+    "negative": "update entity_access set access_count = -4 where entity_id = 3",
+    "no time": "update entity_access set last_access = 'never' where entity_id = 3",
+    "bytes as time": "update entity_access set last_access = x'ff' where entity_id = 3",
+    "a pair": "update co_occurrences set co_count = 'often'",
+    "a pair's time": "update co_occurrences set last_co = x'00'",
+    "created": "update entities set created_at = x'ff' where id = 3",
+    "activity": "update entities set last_activity_at = 'x' where id = 3",
+    "confidence": "update entities set confidence = 'x' where id = 3",
+}
+
+
+@pytest.mark.parametrize("change", ODD.values(), ids=ODD)
+def test_a_value_that_another_writer_stored_stops_no_search(change, demo_db):
+    from datasette_limbic import connection
+
+    conn = connection.connect(demo_db)
+    conn.execute(change)
+    conn.commit()
+    conn.close()
+    for arguments in (["--recency", "freshest"], ["--consolidation", "--explain"]):
+        text = run("search", demo_db, "Atlas", "--now", NOW, *arguments)
+        assert "Atlas" in text
+        assert "Traceback" not in text
+    run("status", demo_db)
+
+
+def test_a_failing_sql_function_is_one_sentence_without_a_traceback(demo_db, capfd, monkeypatch):
+    """Whatever makes one fail: SQLite's module must not print it on the side."""
+    import click
+    from datasette.utils.sqlite import sqlite3
+
+    from datasette_limbic import connection
+    from datasette_limbic.cli.common import reports_errors
+
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+
+    @reports_errors
+    def command(database):
+        conn = connection.connect(database, readonly=True)
+        try:
+            conn.create_function("bad", 0, lambda: 1 / 0)
+            conn.execute("select bad()").fetchone()
+        finally:
+            conn.close()
+
+    with pytest.raises(click.ClickException) as caught:
+        command(database=str(demo_db))
+    assert f"a row of {demo_db} holds a value that ranking cannot use" in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+    assert seen == []
+    # the server's log goes on naming it
+    conn = sqlite3.connect(":memory:")
+    conn.create_function("bad", 0, lambda: 1 / 0)
+    with pytest.raises(sqlite3.OperationalError):
+        conn.execute("select bad()").fetchone()
+    conn.close()
+    assert seen or "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_a_missing_part_of_a_memory_says_to_init(demo_db):
+    from datasette_limbic import connection
+
+    conn = connection.connect(demo_db)
+    conn.execute("drop table co_occurrences")
+    conn.commit()
+    conn.close()
+    for command in (["search", demo_db, "x"], ["status", demo_db]):
+        text = run(*command, code=1)
+        assert "no such table" in text
+        assert "run 'datasette limbic init'" in text
+
+
+def test_status_warns_of_validity_that_cannot_be_read(demo_db):
+    from datasette_limbic import connection
+
+    assert "valid_from" not in run("status", demo_db)
+    conn = connection.connect(demo_db)
+    conn.execute("update entities set valid_to = 1577836800 where id in (3, 4)")
+    conn.commit()
+    conn.close()
+    assert "warning: 2 rows have a valid_from or valid_to that SQLite cannot read" in run(
+        "status", demo_db
+    )

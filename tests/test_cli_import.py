@@ -55,7 +55,7 @@ def test_json_rejects_and_create_missing(tmp_path: Path, source: Path) -> None:
     assert [(row["line"], row["file"]) for row in rows] == [(5, "in.jsonl"), (4, "in.jsonl")]
     result = invoke(source, db, "--create-missing")
     assert "1 stub made" in result.output
-    assert "relations     1 created, 1 already there" in result.output
+    assert "relations     1 created, 1 merged" in result.output
 
 
 def test_quiet(tmp_path: Path, source: Path) -> None:
@@ -70,13 +70,23 @@ def test_several_files_one_refused(tmp_path: Path, source: Path) -> None:
     assert "array.json (JSON document): 3 records" in result.output
 
 
-@pytest.mark.parametrize("name", ["chat_history.json", "price_list.json", "nowhere.json", "."])
-def test_nothing_to_read_is_exit_code_1_and_leaves_no_file(tmp_path: Path, name: str) -> None:
+NOTHING_TO_READ = {
+    "chat_history.json": "neither entity nor relation: keys messages.\nRead are the memory files",
+    "price_list.json": "neither entity nor relation: keys sku, name, price.\nRead are the memory",
+    "nowhere.json": "nowhere.json does not exist: give the path of a memory file",
+    ".": "is a directory: give the path of a file. Read are the memory files of MCP servers",
+}
+
+
+@pytest.mark.parametrize(("name", "said"), NOTHING_TO_READ.items())
+def test_nothing_to_read_is_exit_code_1_and_leaves_no_file(
+    tmp_path: Path, name: str, said: str
+) -> None:
     db = tmp_path / "memory.db"
     result = invoke(DIALECTS / name, db)
     assert result.exit_code == 1
     assert result.output.startswith("Error: ")
-    assert "JSON Lines" in result.output or "does not exist" in result.output
+    assert said in result.output
     assert not db.exists()
 
 

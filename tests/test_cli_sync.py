@@ -8,11 +8,8 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import (  # noqa: F401
-    conn_fixture,
+from embedding_helpers import (
     fill,
-    models_fixture,
-    path_fixture,
 )
 
 from datasette_limbic import connection, vectors

@@ -70,6 +70,26 @@ def test_sqlite_errors_become_sentences(error, part):
     assert part in str(connection.unusable("m.db", Exception(error)))
 
 
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        ("user-defined function raised exception", "m.db holds a value that ranking cannot use"),
+        ("user-defined aggregate's 'step' method raised error", "look into entity_access"),
+        ("no such table: co_occurrences", "run 'datasette limbic init' on its file"),
+        ("no such column: kind", "lacks part of a memory (no such column: kind)"),
+        ("database is locked", "m.db is locked by another program"),
+        ("anything else", "m.db cannot be opened: anything else"),
+    ],
+)
+def test_errors_while_reading_become_sentences(error, part):
+    assert part in connection.unreadable("m.db", Exception(error))
+
+
+def test_the_pages_say_where_to_look():
+    said = connection.unreadable("m", Exception("user-defined function raised"), "the log names it")
+    assert said.endswith("such as a count that is no number: the log names it")
+
+
 def test_without_extension_support_a_connection_still_opens(empty_db, monkeypatch, caplog):
     class NoExtensions(sqlite3.Connection):
         @property

@@ -9,12 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import (  # noqa: F401
+from embedding_helpers import (
     blob,
-    conn_fixture,
-    fill,
-    models_fixture,
-    path_fixture,
+    embedded_with,
     store,
     values,
 )
@@ -149,13 +146,13 @@ def test_sql_on_a_database_without_embeddings():
 
 
 def test_sql_uses_the_packaged_model_at_once(conn):
-    store(conn, "entities", {1: blob(1)}, "limbic-multilingual")
+    embedded_with(conn, "limbic-multilingual")
     found = embedding.sql_embedder(conn)("where is Ana")
     assert found == embedding.embed_query("limbic-multilingual", "where is Ana")
 
 
 def test_sql_never_loads_another_model(conn, models):
-    store(conn, "entities", {1: blob(1)}, "bag")
+    embedded_with(conn, "bag")
     embed = embedding.sql_embedder(conn)
     with pytest.raises(VectorsUnavailable, match="open this database's search page once"):
         embed("cats")
@@ -167,7 +164,7 @@ def test_sql_never_loads_another_model(conn, models):
 
 
 def test_sql_inside_a_statement(conn, models):
-    store(conn, "observations", {1: blob(1)}, "bag")
+    embedded_with(conn, "bag", "observations")
     expected = embedding.embed_query("bag", "cats")
     assert conn.execute("select limbic_embed('cats', 'observations')").fetchone()[0] == expected
     assert conn.execute("select limbic_embed('cats')").fetchone()[0] is None
@@ -175,7 +172,7 @@ def test_sql_inside_a_statement(conn, models):
 
 
 def test_sql_follows_the_file(conn, path, models):
-    store(conn, "entities", {1: blob(1)}, "bag")
+    embedded_with(conn, "bag")
     bag, bag16 = embedding.embed_query("bag", "x"), embedding.embed_query("bag16", "x")
     embed = embedding.sql_embedder(conn)
     assert embed("x") == bag
@@ -188,7 +185,7 @@ def test_sql_follows_the_file(conn, path, models):
 
 
 def test_sql_obeys_the_settings(conn, models):
-    store(conn, "entities", {1: blob(1)}, "/another/machine")
+    embedded_with(conn, "/another/machine")
     settings = SimpleNamespace(
         model="bag", query_prefix="query: ", passage_prefix="", allow_remote_models=False
     )
@@ -200,7 +197,7 @@ def test_sql_obeys_the_settings(conn, models):
 
 def test_sql_does_not_spend_money_unless_allowed(conn, models, monkeypatch):
     monkeypatch.setenv("BAG_KEY", "k")
-    store(conn, "entities", {1: blob(1)}, "keyed")
+    embedded_with(conn, "keyed")
     embedding.embed_query("keyed", "seen before")
     embed = embedding.sql_embedder(conn)
     assert embed("seen before") is not None
@@ -212,6 +209,6 @@ def test_sql_does_not_spend_money_unless_allowed(conn, models, monkeypatch):
 
 @pytest.mark.parametrize(("value", "text"), [(42, "42"), (1.5, "1.5"), (b"caf\xc3\xa9", "café")])
 def test_sql_takes_other_types_as_text(conn, models, value, text):
-    store(conn, "entities", {1: blob(1)}, "bag")
+    embedded_with(conn, "bag")
     expected = embedding.embed_query("bag", text)
     assert embedding.sql_embedder(conn)(value) == expected

@@ -569,7 +569,7 @@ def test_the_summary_for_people(conn: Any, tmp_path: Path) -> None:
     text = summary.text()
     for part in (
         "in.jsonl (JSON Lines): 7 lines, 1 blank, 1 rejected",
-        "entities      2 created, 1 already there",
+        "entities      2 created, 1 merged",
         "observations  1 added, 1 skipped",
         "relations     1 dangling",
         "line 5: cafe stays Other type, not T",

@@ -382,3 +382,34 @@ def test_two_programs_may_make_the_same_memory_at_once(tmp_path):
     conn = connection.connect(path)
     assert schema.init(conn) == []
     conn.close()
+
+
+@pytest.mark.parametrize("foreign_keys", ["on", "off"])
+def test_a_new_entity_inherits_nothing_of_a_deleted_one(two, foreign_keys):
+    """Datasette's write API and sqlite-utils leave foreign keys off."""
+    two.executescript(
+        f"""pragma foreign_keys={foreign_keys};
+        insert into observations(entity_id, content) values (3, 'secret');
+        insert into relations(from_entity, to_entity, relation_type) values (1, 3, 'knows');
+        insert into entity_access(entity_id) values (3);
+        insert into entity_access_log(entity_id, entity_name) values (3, 'Bo');
+        insert into co_occurrences(entity_a_id, entity_b_id) values (1, 3);
+        delete from entities where id = 3;
+        insert into entities(name) values ('Quite new');"""
+    )
+    new = two.execute("select id from entities where name = 'Quite new'").fetchone()[0]
+    assert new > 3
+    for table, column in (
+        ("observations", "entity_id"),
+        ("relations", "to_entity"),
+        ("entity_access", "entity_id"),
+        ("co_occurrences", "entity_b_id"),
+    ):
+        found = two.execute(f"select count(*) from {table} where {column} >= 3").fetchone()[0]
+        assert found == 0, table
+    assert two.execute("select entity_id, entity_name from entity_access_log").fetchall() == [
+        (None, "Bo")
+    ]
+    assert text_index(two) == expected_text_index(two)
+    snapshot = two.execute("select content from entity_snapshots where id = ?", [new]).fetchone()[0]
+    assert snapshot == "Quite new (Generic)"

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from datasette_limbic import connection, embedding, schema, search, statement
+from datasette_limbic import connection, embedding, entity, schema, search, statement
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, NotAMemory, QueryTooLong
 from datasette_limbic.sync import sync
@@ -116,8 +116,8 @@ def test_recency_activity_differs_from_access_and_freshest_is_the_larger(conn):
         rows = answer["results"] + answer["losers"]
         found[recency] = {row["id"]: row["scoring"]["temporal_factor"] for row in rows}
     assert found["access"] != found["activity"]
-    for entity, freshest in found["freshest"].items():
-        known = [v for v in (found["access"][entity], found["activity"][entity]) if v is not None]
+    for i, freshest in found["freshest"].items():
+        known = [v for v in (found["access"][i], found["activity"][i]) if v is not None]
         assert freshest == (pytest.approx(max(known)) if known else None)
 
 
@@ -289,7 +289,7 @@ def test_a_knn_over_its_time_limit_gives_way_to_text(conn, monkeypatch):
 
     def build(shape, **kwargs):
         text = sql(shape, **kwargs)
-        return text.replace(" as k, ", f" + 0 * {slow} as k, ") if shape.vectors else text
+        return text.replace(" as k,", f" + 0 * {slow} as k,", 1) if shape.vectors else text
 
     search.search(conn, "cola de eventos", now=NOW)
     monkeypatch.setattr(statement, "build", build)
@@ -425,3 +425,129 @@ def test_flagged_observations_stay_in_search(conn):
         conn.execute("update observations set similarity_flag = 1")
     schema.require_memory(conn)
     assert names(search.search(conn, "cola de eventos", now=NOW))[0] == "Una cola en PostgreSQL"
+
+
+FLOOD = 1200
+
+
+@pytest.fixture
+def flooded(empty_db):
+    """Four live entities of type Rare whose long texts match, besides a flood of short ones."""
+    conn = connection.connect(empty_db)
+    with conn:
+        for i in range(1, 5):
+            conn.execute(
+                "insert into entities(id, name, entity_type) values (?, ?, 'Rare')",
+                [i, f"rare {i}"],
+            )
+            conn.execute(
+                "insert into observations(entity_id, content) values (?, ?)",
+                [i, "gasket " + "and some more words that make this text a long one " * 4],
+            )
+    yield conn
+    conn.close()
+
+
+@pytest.mark.parametrize("kind", ["other type", "archived", "ended", "one hub", "not valid yet"])
+def test_a_flood_of_matches_that_do_not_count_hides_nothing(flooded, kind):
+    with flooded:
+        flooded.execute("insert into entities(id, name, entity_type) values (9, 'hub', 'Common')")
+        for i in range(FLOOD):
+            owner = 9
+            if kind in ("other type", "archived"):
+                owner = flooded.execute(
+                    "insert into entities(name, entity_type, archived_at) values (?, 'Common', ?)",
+                    [f"e{i}", NOW if kind == "archived" else None],
+                ).lastrowid
+            flooded.execute(
+                "insert into observations(entity_id, content, valid_to, valid_from)"
+                " values (?, 'gasket', ?, ?)",
+                [
+                    owner,
+                    "2020-01-01" if kind == "ended" else None,
+                    "2999-01-01" if kind == "not valid yet" else None,
+                ],
+            )
+    entity_type = "Rare" if kind == "other type" else None
+    answer = search.search(flooded, "gasket", mode="text", type=entity_type, now=NOW)
+    assert {1, 2, 3, 4} <= {row["id"] for row in answer["results"]}
+
+
+def test_coverage_tells_apart_what_holds_every_term(conn):
+    answer = search.search(conn, "INC 19", now=NOW, explain="1")
+    rows = {row["name"]: row for row in answer["results"] + answer["losers"]}
+    assert rows["INC-19 double invoices"]["coverage"] == 1
+    assert rows["INC-27 clock change"]["coverage"] < 0.6
+    assert names(answer)[0] == "INC-19 double invoices"
+
+
+def test_the_name_of_an_entity_finds_it(conn):
+    """Of all live names, nearly all come first for their own name; the blend may do otherwise."""
+    every = [row[0] for row in conn.execute("select name from entities where archived_at is null")]
+    ranks = []
+    for name in every:
+        found = names(search.search(conn, name, now=NOW))
+        ranks.append(found.index(name) + 1 if name in found else 99)
+    assert max(ranks) <= 3
+    assert sum(rank == 1 for rank in ranks) >= len(every) - 3
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("用户身份验证失败", "用户身份"),
+        ("用户身份验证失败", "身份"),
+        ("東京タワーへ行く", "東京タワー"),
+        ("신호 처리 라이브러리를 구현했다", "라이브러리"),
+        ("인증은 실패했다", "인증"),
+    ],
+)
+def test_substrings_of_unspaced_scripts_are_confident_matches(empty_db, text, query):
+    conn = connection.connect(empty_db)
+    with conn:
+        conn.execute("insert into entities(id, name) values (1, 'right'), (2, 'wrong')")
+        conn.execute("insert into observations(entity_id, content) values (1, ?)", [text])
+        conn.execute("insert into observations(entity_id, content) values (2, '다른 文字 text')")
+    answer = search.search(conn, query, mode="text", now=NOW)
+    assert [row["id"] for row in answer["results"]] == [1]
+    assert answer["confident"] is True
+    conn.close()
+
+
+@pytest.mark.parametrize("query", ["the", "de la", "nest platypus"])
+def test_neither_stop_words_nor_ended_facts_make_an_answer_confident(conn, query):
+    with conn:
+        conn.execute(
+            "insert into observations(entity_id, content, valid_to)"
+            " values (1, 'the nest of the platypus', '2020-01-01')"
+        )
+    assert search.search(conn, query, now=NOW)["confident"] is False
+
+
+def test_odd_values_of_other_writers_count_as_nothing(conn):
+    with conn:
+        conn.execute("update entity_access set access_count = 'many' where entity_id = 3")
+        conn.execute("update co_occurrences set co_count = 'often' where entity_a_id = 3")
+    answer = search.search(conn, "Atlas", now=NOW)
+    assert "Atlas" in names(answer)
+    assert all(row["limbic_score"] is not None for row in answer["results"])
+
+
+def test_consolidation_with_an_unreadable_time_keeps_the_score(conn):
+    with conn:
+        conn.execute("update entity_access set last_access = 'some day'")
+    answer = search.search(conn, "Atlas", consolidation="1", now=NOW)
+    assert all(row["limbic_score"] is not None for row in answer["results"])
+
+
+def test_a_listing_says_the_same_everywhere(conn):
+    answer = search.search(conn, "", strategy="cosine_heavy", now=NOW)
+    assert answer["strategy"] == "limbic"
+    assert {row["routing_strategy"] for row in answer["results"]} == {"limbic"}
+    assert all(row["final_score"] == row["limbic_score"] for row in answer["results"])
+
+
+def test_the_degree_is_that_of_the_entity_page(conn):
+    for row in search.search(conn, "", now=NOW, limit=60, d_max="400")["results"]:
+        detail = entity.entity_detail(conn, row["id"], now=NOW)
+        assert row["degree"] == detail["limbic"]["degree"]

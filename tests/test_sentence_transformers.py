@@ -7,9 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from embedding_helpers import (  # noqa: F401
-    conn_fixture,
-    path_fixture,
+from embedding_helpers import (
     values,
 )
 

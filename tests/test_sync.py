@@ -16,12 +16,9 @@ import llm
 import pytest
 from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import (  # noqa: F401
-    conn_fixture,
+from embedding_helpers import (
     fill,
-    models_fixture,
-    path_fixture,
-    store,
+    fill_and_sync,
     values,
 )
 from llm.cli import cli as llm_cli
@@ -85,8 +82,7 @@ def test_first_and_second_sync(conn, models):
 
 
 def test_rows_are_written_as_llm_writes_them(conn, models, tmp_path):
-    fill(conn, 3)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 3)
     other = Database(str(tmp_path / "llm.db"))
     collection = llm.Collection("entities", other, model_id="bag")
     collection.embed_multi(
@@ -106,8 +102,7 @@ def test_rows_are_written_as_llm_writes_them(conn, models, tmp_path):
 
 
 def test_llm_similar_works_on_the_file(path, conn, models):
-    fill(conn, 3)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 3)
     text = conn.execute("select content from entity_snapshots where id = 2").fetchone()[0]
     result = CliRunner().invoke(
         llm_cli,
@@ -139,8 +134,7 @@ def test_the_packaged_model_is_the_default(conn):
 
 
 def test_a_changed_text_is_embedded_again_and_nothing_else(conn, models):
-    fill(conn, 5)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 5)
     models["bag"].seen.clear()
     conn.execute("update observations set content = 'all new' where id = 3")
     conn.commit()
@@ -164,8 +158,7 @@ def test_a_renamed_neighbour_renews_the_snapshot(conn, models):
 
 
 def test_a_mark_without_a_change_costs_no_embedding(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute("update entities set archived_at = '2024-01-01' where id = 1")
     conn.execute("update entities set entity_type = 'Thing' where id = 2")
     conn.commit()
@@ -177,8 +170,7 @@ def test_a_mark_without_a_change_costs_no_embedding(conn, models):
 
 
 def test_deleted_rows_are_pruned(conn, models):
-    fill(conn, 4)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 4)
     conn.execute("delete from entities where id = 2")  # takes its 2 observations along
     conn.commit()
     assert counts(sync(conn)) == {"entities": (0, 0, 1), "observations": (0, 0, 2)}
@@ -191,8 +183,7 @@ def test_deleted_rows_are_pruned(conn, models):
 
 
 def test_keys_that_are_no_id_are_pruned(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute(
         "insert into embeddings(collection_id, id, embedding) values (1, 'abc', x'00'),"
         " (1, '01', x'00'), (1, '77', x'00')"
@@ -204,8 +195,7 @@ def test_keys_that_are_no_id_are_pruned(conn, models):
 
 
 def test_writers_without_triggers_are_found(conn, path, models):
-    fill(conn, 3)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 3)
     schema.drop_triggers(conn)
     conn.execute("insert into entities(id, name) values (10, 'past the triggers')")
     conn.execute("delete from entities where id = 1")
@@ -316,8 +306,7 @@ def test_what_llm_embedded_is_only_indexed(path, conn, models):
 
 
 def test_llm_embeds_again_after_a_change(path, conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute("update entities set name = 'new name' where id = 1")
     conn.commit()
     llm_embeds(path)
@@ -375,8 +364,7 @@ def test_prefixes_as_llms_prepend(path, conn, models):
 
 
 def test_another_model_is_refused(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     before = conn.total_changes
     with pytest.raises(IndexedElsewhere, match=r"'bag'.*'bag2'.*--reembed"):
         sync(conn, model="bag2")
@@ -386,8 +374,7 @@ def test_another_model_is_refused(conn, models):
 
 
 def test_reembed_changes_the_model(conn, models):
-    fill(conn, 3)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 3)
     summary = sync(conn, model="bag16", reembed=True)
     assert counts(summary) == {"entities": (3, 0, 0), "observations": (6, 0, 0)}
     assert [(c.model, c.dimension) for c in summary.collections] == [("bag16", 16)] * 2
@@ -397,8 +384,7 @@ def test_reembed_changes_the_model(conn, models):
 
 
 def test_reembed_with_a_broken_model_discards_nothing(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     with pytest.raises(VectorsUnavailable, match="no model at /elsewhere"):
         sync(conn, model="broken", reembed=True)
     assert in_step(conn)
@@ -424,8 +410,7 @@ def test_a_reembed_that_stopped_goes_on_without_the_option(conn, models):
 
 def test_an_upsert_by_another_program_is_synced(path, conn, models):
     """sqlite-utils and Datasette's write API change rows by upsert and by replace."""
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute(
         "insert into entities(id, name) values (1, 'upserted')"
         " on conflict(id) do update set name = excluded.name"
@@ -447,8 +432,7 @@ def test_unknown_model(conn, models):
 
 
 def test_a_stored_path_of_another_machine(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute("update collections set model = '/home/ana/model'")
     conn.execute("update observations set content = 'changed' where id = 1")
     conn.commit()
@@ -461,8 +445,7 @@ def test_a_stored_path_of_another_machine(conn, models):
 
 
 def test_the_setting_must_be_of_the_same_dimension(conn, models):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute("update observations set content = 'changed' where id = 1")
     conn.commit()
     with pytest.raises(IndexedElsewhere, match=r"32 dimensions.*16 dimensions"):
@@ -470,8 +453,7 @@ def test_the_setting_must_be_of_the_same_dimension(conn, models):
 
 
 def test_a_model_that_changed_under_the_index(path, conn, models):
-    fill(conn, 3)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 3)
     conn.execute("delete from embeddings")
     conn.execute("delete from collections")
     conn.commit()
@@ -680,8 +662,7 @@ def test_negative_ids(conn, models):
 
 
 def test_without_sqlite_vec_it_still_embeds(path, conn, models, monkeypatch):
-    fill(conn, 2)
-    sync(conn, model="bag")
+    fill_and_sync(conn, 2)
     conn.execute("update observations set content = 'changed' where id = 1")
     conn.execute("delete from entities where id = 2")
     conn.execute("delete from _limbic_fts where rowid = 2")

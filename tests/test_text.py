@@ -203,7 +203,7 @@ def test_terms_say_which_are_in_scripts_without_spaces(word, cjk):
         ("日本語のテスト", ["日本語のテスト"]),
         ("ภาษาไทย and ខ្មែរ", ["ภาษาไทย", "ខ្មែរ"]),
         ("မြန်မာ ລາວ", ["မြန်မာ", "ລາວ"]),
-        ("한국어 텍스트", []),
+        ("한국어 텍스트", ["한국어", "텍스트"]),
     ],
 )
 def test_cjk_runs(text, runs):

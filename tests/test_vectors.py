@@ -6,12 +6,10 @@ import json
 import math
 
 import pytest
-from embedding_helpers import (  # noqa: F401
+from embedding_helpers import (
     blob,
-    conn_fixture,
     fill,
-    models_fixture,
-    path_fixture,
+    fill_and_store,
     store,
     values,
 )
@@ -98,12 +96,7 @@ def test_rebuild(conn):
 
 
 def test_rejected_vectors_are_reported_never_indexed(conn):
-    fill(conn, 5)
-    store(
-        conn,
-        "entities",
-        {1: blob(1, 0), 2: blob(0, 0), 3: blob(math.nan, 0), 4: blob(1, 2, 3), 5: blob(0, 1)},
-    )
+    fill_and_store(conn, (1, 0), (0, 0), (math.nan, 0), (1, 2, 3), (0, 1))
     expected = [
         {"id": 2, "reason": "zero vector"},
         {"id": 3, "reason": "not finite"},
@@ -125,16 +118,14 @@ def test_rejected_vectors_are_reported_never_indexed(conn):
 
 
 def test_the_list_of_rejected_is_json_in_the_file(conn):
-    fill(conn, 1)
-    store(conn, "entities", {1: blob(0, 0)})
+    fill_and_store(conn, (0, 0))
     vectors.rebuild(conn, "entities")
     row = conn.execute("select rejected from limbic_indexes").fetchone()
     assert json.loads(row[0]) == [{"id": 1, "reason": "zero vector"}]
 
 
 def test_upsert_replaces_and_creates(conn):
-    fill(conn, 2)
-    store(conn, "entities", {1: blob(1, 0), 2: blob(0, 1)})
+    fill_and_store(conn, (1, 0), (0, 1))
     assert vectors.upsert(conn, "entities", [(1, blob(1, 0)), (2, blob(0, 1))]) == []
     assert nearest(conn, blob(1, 0)) == [1, 2]
     vectors.upsert(conn, "entities", [(1, blob(-1, 0))])
@@ -148,8 +139,7 @@ def test_upsert_replaces_and_creates(conn):
 
 
 def test_upsert_is_part_of_the_callers_transaction(conn):
-    fill(conn, 1)
-    store(conn, "entities", {1: blob(1, 0)})
+    fill_and_store(conn, (1, 0))
     conn.execute("begin immediate")
     vectors.upsert(conn, "entities", [(1, blob(1, 0))])
     assert conn.in_transaction
@@ -170,8 +160,7 @@ def test_observations_carry_their_entity(conn):
 
 
 def test_another_dimension_makes_another_table(conn):
-    fill(conn, 2)
-    store(conn, "entities", {1: blob(1, 0), 2: blob(0, 1)})
+    fill_and_store(conn, (1, 0), (0, 1))
     vectors.rebuild(conn, "entities")
     store(conn, "entities", {1: blob(1, 0, 0), 2: blob(0, 1, 0)})
     conn.execute("delete from limbic_stale")
@@ -222,8 +211,7 @@ def test_state_says_why_it_is_not_in_step(conn):
 
 
 def test_differences(conn):
-    fill(conn, 3)
-    store(conn, "entities", {1: blob(1, 0), 2: blob(0, 1), 3: blob(0, 0)})
+    fill_and_store(conn, (1, 0), (0, 1), (0, 0))
     assert vectors.differences(conn, "entities") == ([1, 2, 3], [])
     vectors.rebuild(conn, "entities")
     assert vectors.differences(conn, "entities") == ([], [])
@@ -233,8 +221,7 @@ def test_differences(conn):
 
 
 def test_without_sqlite_vec(conn, path, monkeypatch):
-    fill(conn, 1)
-    store(conn, "entities", {1: blob(1, 0)})
+    fill_and_store(conn, (1, 0))
     vectors.rebuild(conn, "entities")
     conn.commit()
     monkeypatch.setattr(connection, "load_vec", lambda conn: "no vec here")
@@ -253,8 +240,7 @@ def test_without_sqlite_vec(conn, path, monkeypatch):
 
 
 def test_much_deleting_is_noticed(conn):
-    fill(conn, 1)
-    store(conn, "entities", {1: blob(1, 0)})
+    fill_and_store(conn, (1, 0))
     vectors.rebuild(conn, "entities")
     assert not vectors.is_bloated(conn, "entities")
     conn.executemany(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasette.utils.sqlite import sqlite3
 from view_helpers import base, get, get_json, links, text_of
 
 from datasette_limbic import connection
@@ -151,21 +152,34 @@ async def test_what_other_programs_wrote_is_shown_all_the_same(
             assert response.status_code == 200, (page, suffix, response.text[-800:])
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "update entity_access set access_count = 'many'",
-        "update co_occurrences set co_count = 'often'",
-    ],
-)
-async def test_counts_that_are_no_numbers_end_in_a_sentence(
-    sql: str, demo_db: Path, make_datasette: Any
+@pytest.mark.parametrize("value", ["'many'", "x'ff'", "''", "-3", "9e999"])
+@pytest.mark.parametrize("column", ["entity_access.access_count", "co_occurrences.co_count"])
+async def test_counts_that_are_no_numbers_stop_no_page(
+    column: str, value: str, demo_db: Path, make_datasette: Any
 ) -> None:
-    write(demo_db, (sql, []))
+    table, name = column.split(".")
+    write(demo_db, (f"update {table} set {name} = {value}", []))
     datasette = make_datasette(demo_db)
-    body = await get_json(datasette, f"{base(demo_db)}/search.json?q=rutas+invoices", status=503)
+    body = await get_json(datasette, f"{base(demo_db)}/search.json?q=rutas+invoices&explain=1")
+    assert body["degraded"] is None
+    assert len(body["results"]) == 10
+    for row in body["results"] + body["losers"]:
+        assert 0 <= row["final_score"] < 100, row
+    await get_json(datasette, f"{base(demo_db)}/entity/3.json")
+
+
+async def test_what_ranking_cannot_use_ends_in_a_sentence(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_args: Any, **_more: Any) -> None:
+        raise sqlite3.OperationalError("user-defined function raised exception")
+
+    monkeypatch.setattr("datasette_limbic.views.search.search.search", failing)
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, f"{base(demo_db)}/search.json?q=invoices", status=503)
     assert "holds a value that ranking cannot use" in body["error"]
-    response = await get(datasette, f"{base(demo_db)}/search?q=rutas+invoices")
+    assert "Datasette's log names it" in body["error"]
+    response = await get(datasette, f"{base(demo_db)}/search?q=invoices")
     assert response.status_code == 503
     assert "This memory cannot be read now" in response.text
     await get_json(datasette, f"{base(demo_db)}/entity/3.json")

@@ -9,6 +9,7 @@ import pytest
 from view_helpers import base, get, get_json, text_of
 
 from datasette_limbic import connection
+from datasette_limbic.status import status
 
 
 async def test_json_holds_counts_types_vectors_and_parameters(
@@ -123,3 +124,60 @@ async def test_a_database_without_our_tables_is_404(
         assert response.status_code == 404
         assert "datasette limbic init" in response.text
         assert "/-/limbic/search" not in response.text
+
+
+VALIDITY = {
+    "2020-01-01": 0,
+    "2020-01-01 10:00:00": 0,
+    "2020-01-01T10:00:00.123Z": 0,
+    "2020-01-01 10:00:00+01:00": 0,
+    "": 0,
+    " ": 0,
+    None: 0,
+    "1577836800": 1,
+    "1577836800000": 1,
+    "1577836800.5": 1,
+    "-1577836800": 1,
+    "2020": 1,
+    "2458849.5": 1,
+    1577836800: 1,
+    2458849.5: 1,
+    "2020-01-01 00:00 UTC": 1,
+    "2020-01-01T00:00:00+0100": 1,
+    "2020-13-40": 1,
+    "soon": 1,
+    b"\xff": 1,
+}
+
+
+@pytest.mark.parametrize(("value", "counted"), VALIDITY.items(), ids=map(repr, VALIDITY))
+@pytest.mark.parametrize("table", ["entities", "observations", "relations"])
+async def test_validity_that_sqlite_cannot_read_is_counted(
+    table: str, value: Any, counted: int, demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    first = conn.execute(f"select min(id) from {table} where valid_to is null").fetchone()[0]
+    # both columns of one row count once
+    for column in ("valid_to", "valid_from"):
+        conn.execute(f"update {table} set {column} = ? where id = ?", [value, first])
+    conn.commit()
+    assert status(conn)["unreadable_validity"] == counted
+    conn.close()
+
+
+async def test_the_overview_shows_it_only_where_there_is_some(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    assert (await get_json(datasette, base(demo_db) + ".json"))["unreadable_validity"] == 0
+    assert "SQLite cannot read" not in (await get(datasette, base(demo_db))).text
+    conn = connection.connect(demo_db)
+    conn.execute("update observations set valid_to = '1577836800' where id = 1")
+    conn.commit()
+    assert (await get_json(datasette, base(demo_db) + ".json"))["unreadable_validity"] == 1
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "1 row with a valid_from or valid_to that SQLite cannot read" in words
+    conn.execute("update relations set valid_from = 'soon' where id = 1")
+    conn.commit()
+    conn.close()
+    assert "2 rows with a" in text_of((await get(datasette, base(demo_db))).text)

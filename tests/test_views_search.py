@@ -11,6 +11,7 @@ import pytest
 from view_helpers import base, get, get_json, links, text_of
 
 from datasette_limbic import connection
+from datasette_limbic.request import ARGUMENTS
 from datasette_limbic.search import search
 
 NOW = "2026-11-29 12:00:00"
@@ -211,3 +212,149 @@ async def test_sql_link_only_for_who_may_write_sql(demo_db: Path, make_datasette
     page = (await get(closed, url(demo_db, q="paella"))).text
     assert "This ranking as SQL" not in page
     assert "Vary its parameters" in page
+
+
+SAME = [
+    {"q": "paella"},
+    {"q": "queue of delivery events without a broker", "limit": 7},
+    {"q": "quién dirige el equipo", "strategy": "cosine_heavy"},
+    {"q": "東京 用户"},
+    {"q": "the of and la"},
+    {"q": "vans", "type": "Tool"},
+    {"q": "vans", "type": "Nope"},
+    {"q": "vans", "type": "x" * 1200},
+    {"q": "Kafka trial", "include_archived": 1},
+    {"q": "paella", "as_of": "2025-06-30"},
+    {"q": "geocoder", "recency": "freshest", "consolidation": 1},
+    {"q": "geocoder", "recency": "activity", "strategy": "limbic"},
+    {"q": "invoices", "gamma": 0.2, "beta_sal": 1, "cooc_cap": 2, "rrf_k": 10},
+    {"q": "invoices", "explain": 1, "limit": 3, "expansion_factor": 5},
+    {"q": "invoices", "explain": 1, "limit": 100, "expansion_factor": 40},
+    {"q": "invoices", "mode": "hybrid", "fusion": "fused"},
+]
+OTHER = [
+    {"q": ""},
+    {"q": " ", "type": "Tool"},
+    {"q": "paella", "mode": "text"},
+    {"q": "paella", "mode": "semantic"},
+    {"q": "paella", "fusion": "document"},
+    {"q": "", "mode": "text", "fusion": "document"},
+]
+
+
+def named(arguments: dict[str, Any]) -> str:
+    return urlencode(arguments)[:50]
+
+
+@pytest.mark.parametrize("asked", SAME, ids=named)
+async def test_the_stored_query_gives_the_same_rows(
+    asked: dict[str, Any], demo_db: Path, make_datasette: Any
+) -> None:
+    await same_rows(make_datasette(demo_db), demo_db, asked)
+
+
+async def same_rows(datasette: Any, path: Path, asked: dict[str, Any]) -> None:
+    body = await get_json(datasette, url(path, ".json", now=NOW, **asked))
+    link = body["stored_query_url"]
+    assert (
+        link in links((await get(datasette, url(path, now=NOW, **asked))).text)
+        or not (body["results"])
+    )
+    page, _, query = link.partition("?")
+    rows = (await get(datasette, f"{page}.json?{query}&_shape=array")).json()
+    expected = body["results"] + body.get("losers", [])
+    keys = ("id", "name", "knn_rank", "fts_rank", "degree", "access_count", "routing_strategy")
+    assert [[row[k] for k in keys] for row in rows] == [[r[k] for k in keys] for r in expected]
+    for key in ("final_score", "limbic_score", "rrf_score"):
+        assert [row[key] for row in rows] == pytest.approx([r[key] for r in expected]), key
+
+
+@pytest.mark.parametrize("asked", OTHER, ids=named)
+async def test_no_stored_query_where_it_ranks_differently(
+    asked: dict[str, Any], demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    assert (await get_json(datasette, url(demo_db, ".json", **asked)))["stored_query_url"] is None
+    page = await get(datasette, url(demo_db, **asked))
+    assert "Vary its parameters" not in page.text
+    assert "limbic_search?" not in page.text
+
+
+async def test_the_stored_query_has_the_fusion_of_the_settings(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db, config={"fusion": "document", "gamma": 0.3, "limit": 4})
+    await same_rows(datasette, demo_db, {"q": "geocoder outage"})
+    await same_rows(datasette, demo_db, {"q": "geocoder outage", "fusion": "document"})
+    body = await get_json(datasette, url(demo_db, ".json", q="geocoder outage", fusion="fused"))
+    assert body["stored_query_url"] is None
+    by_text = make_datasette(demo_db, config={"mode": "text"})
+    assert (await get_json(by_text, url(demo_db, ".json", q="vans")))["stored_query_url"] is None
+
+
+async def test_no_stored_query_for_a_degraded_answer(demo_db: Path, make_datasette: Any) -> None:
+    conn = connection.connect(demo_db)
+    conn.execute("update limbic_indexes set vectors = 0")
+    conn.commit()
+    conn.close()
+    body = await get_json(make_datasette(demo_db), url(demo_db, ".json", q="paella"))
+    assert body["degraded"]
+    assert body["stored_query_url"] is None
+
+
+async def test_no_stored_query_for_a_type_among_more_than_vec0_gives(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasette = make_datasette(demo_db)
+    for most, there in ((65, True), (64, False)):
+        monkeypatch.setattr("datasette_limbic.search.MAX_K", most)
+        with_type = await get_json(datasette, url(demo_db, ".json", q="vans", type="Tool"))
+        assert (with_type["stored_query_url"] is not None) is there
+        without = await get_json(datasette, url(demo_db, ".json", q="vans"))
+        assert without["stored_query_url"]
+
+
+CARRIED = {
+    "expansion_factor": "7",
+    "consolidation": "1",
+    "now": NOW,
+    "beta_deg": "0.2",
+    "cooc_cap": "3",
+    "lambda_hourly": "0.01",
+}
+
+
+async def test_the_form_carries_what_it_has_no_field_for(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    page = (await get(datasette, url(demo_db, q="paella", mode="text", **CARRIED))).text
+    form = page.split('role="search"')[1].split("</form>")[0]
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    assert hidden == CARRIED
+    # every argument of a search is sent once
+    sent = re.findall(r'(?:input|select)[^>]* name="(\w+)"', form)
+    assert sorted(sent) == sorted({*sent})
+    plain = (await get(datasette, url(demo_db, q="paella", gamma="", _shape="x"))).text
+    assert 'type="hidden"' not in plain.split('role="search"')[1].split("</form>")[0]
+
+
+# "why not another?" is about one query
+@pytest.mark.parametrize("name", [name for name in ARGUMENTS if name != "explain"])
+async def test_each_argument_stays_in_the_form(
+    name: str, demo_db: Path, make_datasette: Any
+) -> None:
+    good = {"q": "x", "type": "Tool", "mode": "text", "strategy": "limbic", "recency": "activity"}
+    good |= {"fusion": "document", "as_of": "2025-06-30", "now": NOW, "temporal_floor": "0.2"}
+    value = good.get(name, "1")
+    page = (await get(make_datasette(demo_db), url(demo_db, **{name: value}))).text
+    form = page.split('role="search"')[1].split("</form>")[0]
+    field = re.search(rf'<(?:input|select)[^>]* name="{name}"[^>]*>(?:.*?</select>)?', form, re.S)
+    assert field is not None
+    kept = re.search(rf'value="{value}"( checked)?|<option selected>{value}<|selected', field[0])
+    assert kept is not None
+
+
+async def test_a_hostile_argument_is_carried_escaped(demo_db: Path, make_datasette: Any) -> None:
+    page = (await get(make_datasette(demo_db), url(demo_db, q="x", now='2026-01-01"><b>'))).text
+    assert "<b>" not in page.split("<h1>")[1]

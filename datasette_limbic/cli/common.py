@@ -29,15 +29,28 @@ def reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        callback_tracebacks(False)
         try:
             return function(*args, **kwargs)
         except LimbicError as error:
             raise click.ClickException(str(error)) from error
         except _SQLITE_ERRORS as error:
             path = kwargs.get("database") or kwargs.get("path") or "the database"
-            raise click.ClickException(str(connection.unusable(path, error))) from error
+            raise click.ClickException(connection.unreadable(path, error)) from error
+        finally:
+            callback_tracebacks(True)
 
     return wrapped
+
+
+def callback_tracebacks(shown: bool) -> None:
+    """Whether SQLite's module prints a traceback where one of our SQL functions fails.
+
+    Datasette switches that on for its log; on the command line the sentence is enough.
+    """
+    switch = getattr(sqlite3, "enable_callback_tracebacks", None)
+    if switch is not None:
+        switch(shown)
 
 
 def takes_settings(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import click
 from .. import connection, schema, search
 from ..importing import import_files
 from ..sync import sync
-from .common import reports_errors
+from .common import callback_tracebacks, reports_errors
 from .search import as_text
 
 QUERY = "queue of delivery events without a broker"
@@ -57,4 +57,5 @@ def demo_command(database: str, query: str, serve: bool, port: int) -> None:
 
         name = Path(database).stem
         click.echo(f"\nOpen http://127.0.0.1:{port}/{name}/-/limbic   (Ctrl+C stops)")
+        callback_tracebacks(True)  # into the server's log
         cli.main(["serve", database, "-p", str(port)], standalone_mode=False)

@@ -86,8 +86,8 @@ def as_text(answer: dict[str, Any]) -> str:
 
 
 def _table(rows: list[dict[str, Any]], above: int = 0) -> str:
-    def short(text: str, length: int) -> str:
-        text = " ".join(text.split())
+    def short(text: str | None, length: int) -> str:
+        text = " ".join(str("" if text is None else text).split())
         return text if len(text) <= length else text[: length - 1] + "…"
 
     table: str = tabulate(

@@ -43,6 +43,11 @@ def as_text(found: dict[str, Any]) -> str:
         f"{counts['accesses']:,} logged accesses, "
         f"{counts['co_occurrences']:,} co-occurring pairs, {counts['imports']:,} imports",
     ]
+    if found["unreadable_validity"]:
+        lines.append(
+            f"warning: {found['unreadable_validity']:,} rows have a valid_from or valid_to that "
+            "SQLite cannot read, so it does not count: write it as 2026-11-29 12:00:00 (UTC)"
+        )
     vectors = found["vectors"]
     if not vectors["usable"]:
         lines.append(f"vectors: not usable: {vectors['reason']}")

@@ -44,7 +44,7 @@ def _file_text(file: FileSummary) -> str:
     ]
     lines = [", ".join([head, *extra])]
     if e.lines:
-        lines.append(f"  entities      {_parts(created=e.created, already_there=e.merged)}")
+        lines.append(f"  entities      {_parts(created=e.created, merged=e.merged)}")
     if file.stubs:
         lines.append(f"                {_count(file.stubs, 'stub')} made for missing names")
     if o.in_file:
@@ -52,7 +52,7 @@ def _file_text(file: FileSummary) -> str:
         lines.append(f"  observations  {counts}")
     if r.lines:
         counts = _parts(
-            created=r.created, already_there=r.merged, reopened=r.reopened, dangling=r.dangling
+            created=r.created, merged=r.merged, reopened=r.reopened, dangling=r.dangling
         )
         lines.append(f"  relations     {counts}")
     if a.lines:

@@ -1,40 +1,41 @@
--- the rarest terms, while their document frequencies add up to 10,000
+-- the terms of the query, rare ones first: they say most
 terms as materialized (
-  select json_extract(t.value, '$.match') as term, key as pos, (
+  select *, limbic_idf(df, (select count(*) + ifnull((select sum(vectors) from limbic_indexes), 0)
+    from limbic_stale)) as idf
+  from (select json_extract(t.value, '$.match') as term, key as pos, (
     select min(ifnull(doc, 0)) from json_each(t.value, '$.tokens') w
     left join _limbic_fts_vocab v on v.term = w.value) as df
-  from json_each(limbic_fts_terms(:q)) t
+  from json_each(limbic_fts_terms(:q)) t limit -1)
 ),
+-- while their document frequencies add up to 10,000
 kept as materialized (
-  select *, limbic_idf(df, (select max(id) from observations)) as idf
-  from (select *, sum(df) over (order by df, pos) as total,
-    row_number() over (order by df, pos) as n from terms)
+  select term, df from (select *, sum(df) over w as total, row_number() over w as n
+    from terms window w as (order by df, pos))
   where total <= 10000 /*rarest*/
 ),
 hits as materialized (
-  -- where thousands match, the best of them are looked at
   select * from (select rowid as doc, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts
-    where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept)
-    order by 2, 1 limit (select 30 * k from p))
+    where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept) /*cut*/)
   union all
   select rowid, bm25(_limbic_trigram) from _limbic_trigram
   where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from (
-    select term from kept where df = 0 and length(term) > 5 /*runs*/))
+    select term from kept where df = 0 and length(term) > 4 /*runs*/))
   /*short_runs*/
 ),
-fts as materialized (
-  select x as id, row_number() over (order by score, x) as fts_rank,
-    -- how much of what the query says, by its terms' rarity, the best texts hold
-    min(1, -score / (select sum(idf) from kept)) as covered
-  from (
-    -- the name and the best observation both count; a long entity does not win by its length
-    select iif(doc & 1, entity_id, doc >> 1) as x,
-      min(iif(doc & 1, 0, score)) + min(iif(doc & 1, score, 0)) as score
+-- the name and the best observation count; a long entity does not win by its length. Cut with
+-- room for those that are not live: to test and number them all would cost more
+best as (
+  select x, sum(score) as score, max(iif(doc & 1, doc >> 1, null)) as said from (
+    select iif(doc & 1, entity_id, doc >> 1) as x, doc, min(score) as score
     from hits cross join p left join observations on doc & 1 and id = doc >> 1
     where ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)
-    group by x
-    -- cut first, with room for those that are not live: numbering all would sort thousands
-    order by 2, 1 limit (select iif(typ is null, k + invalid + hidden, -1) from p)
-  ) cross join live on live_id = x
-  order by 2 limit (select k from p)
+    group by x, doc & 1
+  ) group by x order by 2, 1 limit (select iif(typ is null, k + invalid + hidden, -1) from p)
+),
+fts as materialized (
+  select e.id, fts_rank, limbic_coverage(:q, name, content, (
+    select json_group_array(json_array(term, df, idf)) from terms)) as covered
+  from (select *, row_number() over (order by score, x) as fts_rank
+    from best cross join live on live_id = x order by fts_rank limit (select k from p))
+  cross join entities e on e.id = x left join observations o on o.id = said
 )

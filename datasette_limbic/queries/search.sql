@@ -28,7 +28,8 @@ found as (
 -- signals, for the pool alone
 pool as materialized (
   select e.id, name, entity_type, created_at, last_activity_at, distance, knn_rank, fts_rank,
-    covered, ifnull(access_count, 0) as access_count, last_access,
+    covered, max(0, ifnull(cast(access_count as integer), 0)) as access_count, last_access,
+    -- a view cannot stand here: SQLite would read all of it for each candidate
     (select count(*) from (
       select distinct n.id from (
         select to_entity as x, relation_type, valid_to from relations where from_entity = e.id
@@ -39,11 +40,11 @@ pool as materialized (
         and ifnull(julianday(r.valid_to) > at, 1)
       limit limbic_arg(:d_max, 15))) as degree
   from found f cross join p cross join entities e on e.id = f.id
-  left join entity_access a on entity_id = e.id
+  left join entity_access a on a.entity_id = e.id
 ),
 /*pairs*/,
 boosts as (
-  select id as x, cooc_boost(co_count, last_co, now, :lambda_hourly, :cooc_temporal_floor,
+  select id as x, cooc_boost(cast(co_count as integer), last_co, now, :lambda_hourly, :cooc_temporal_floor,
     :cooc_cap, :unknown_temporal) as boost
   from (select a as id, co_count, last_co from pairs
     union all select b, co_count, last_co from pairs), p group by id
@@ -77,7 +78,7 @@ normed as (
 select id, name, entity_type, distance, limbic_score, iif(route = 'limbic',
     limbic_score, limbic_blend(route, base, limbic_norm)) as final_score,
   /*rrf*/, route as routing_strategy, knn_rank, fts_rank, base, cosine_sim, importance, temporal_factor,
-  cooc_boost, limbic_norm, access_count, last_access, degree
+  cooc_boost, limbic_norm, access_count, last_access, degree, covered /*texts*/
 from normed
 order by final_score desc, id
 limit iif(:explain = '1', -1, limbic_arg(:limit, 10))

@@ -1,6 +1,7 @@
 -- Tables of migration 1. Names and types are those of the documents; all times are UTC text.
 create table if not exists entities (
-  id integer primary key,
+  -- autoincrement: a new entity must not get the id, and so the vector, of a deleted one
+  id integer primary key autoincrement,
   name text not null unique,
   entity_type text not null default 'Generic',
   created_at text default (datetime('now')),

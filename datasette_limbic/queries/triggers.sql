@@ -57,6 +57,18 @@ when old.name is not new.name or (old.archived_at is null) <> (new.archived_at i
     select 'entities', from_entity from relations where to_entity = new.id
     on conflict do nothing;
 end;
+-- foreign keys are off on many writers' connections (Datasette's write API, sqlite-utils): what
+-- an entity owns goes with it all the same, and its access log stays
+create trigger limbic_entities_delete before delete on entities begin
+  delete from observations where entity_id = old.id;
+  delete from relations where from_entity = old.id or to_entity = old.id;
+  delete from entity_access where entity_id = old.id;
+  delete from co_occurrences where entity_a_id = old.id or entity_b_id = old.id;
+  delete from limbic_topics where entity_id = old.id;
+  delete from limbic_insights where entity_id = old.id;
+  update entity_access_log set entity_id = null where entity_id = old.id;
+  update limbic_feedback set entity_id = null where entity_id = old.id;
+end;
 create trigger limbic_stale_entities_delete before delete on entities begin
   insert into limbic_stale(collection, item_id)
     select 'entities', from_entity from relations where to_entity = old.id

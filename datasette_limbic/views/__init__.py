@@ -7,6 +7,7 @@ from typing import Any
 from .entity import entity_page
 from .overview import overview_page
 from .search import search_page
+from .unknown import unknown_page
 
 _FORMAT = r"(?P<format>\.json)?"
 _BASE = r"^/(?P<database>[^/]+)/-/limbic"
@@ -15,4 +16,6 @@ ROUTES: list[tuple[str, Any]] = [
     (rf"{_BASE}{_FORMAT}/?$", overview_page),
     (rf"{_BASE}/search{_FORMAT}$", search_page),
     (rf"{_BASE}/entity/(?P<entity>[^/.]+){_FORMAT}$", entity_page),
+    # the last: what nothing else answers; with a slash at its end Datasette redirects first
+    (rf"{_BASE}/(?P<unknown>.*?[^/]){_FORMAT}$", unknown_page),
 ]

@@ -139,7 +139,14 @@ def page(
             return await failed(datasette, request, as_json, error.status, str(error), known)
         except sqlite3.DatabaseError as error:
             log.warning("reading %s failed: %s", name, error)
-            return await failed(datasette, request, as_json, 503, unreadable(name, error), name)
+            return await failed(
+                datasette,
+                request,
+                as_json,
+                503,
+                connection.unreadable(name, error, "Datasette's log names it"),
+                name,
+            )
         if as_json:
             public = {k: v for k, v in data.items() if not k.startswith("_")}
             return json_response(datasette, {"ok": True, **public})
@@ -147,21 +154,6 @@ def page(
 
     view.__name__, view.__doc__ = handler.__name__, handler.__doc__
     return view
-
-
-def unreadable(name: str, error: Exception) -> str:
-    """The sentence for an error of SQLite's while a page was read."""
-    if "user-defined" in str(error):
-        return (
-            f"a row of {name} holds a value that ranking cannot use, such as a count that is no "
-            "number: Datasette's log names it"
-        )
-    if "no such table" in str(error) or "no such column" in str(error):
-        return (
-            f"{name} lacks part of a memory ({error}): run 'datasette limbic init' on its file "
-            "to bring it up to date"
-        )
-    return str(connection.unusable(name, error))
 
 
 async def render(

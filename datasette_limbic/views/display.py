@@ -16,6 +16,20 @@ from .common import Page
 SHOWN_OBSERVATIONS = 3
 MAX_NAME = 200
 MAX_SHOWN = 600
+# What the search form has a field for; any other argument of the URL it carries on unseen.
+FORM_FIELDS = (
+    "q",
+    "type",
+    "limit",
+    "mode",
+    "strategy",
+    "recency",
+    "fusion",
+    "beta_sal",
+    "gamma",
+    "as_of",
+    "include_archived",
+)
 _WORD = re.compile(r"\w+")
 
 
@@ -164,6 +178,9 @@ def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict
         {k: v for k, v in args.items() if k not in ("type", "as_of")}
     )
     answer["_opened"] = bool(set(args) - {"q"})
+    answer["_carried"] = [
+        (name, args[name]) for name in request.ARGUMENTS if name in args and name not in FORM_FIELDS
+    ]
     answer["_defaults"] = {
         name: getattr(here.settings, name) for name in ("mode", "strategy", "recency", "fusion")
     }

@@ -30,12 +30,34 @@ async def search_page(here: Page) -> tuple[str, dict[str, Any]]:
             sql_link=lambda query: f"{database}?{query}",
         )
     )
-    answer["stored_query_url"] = f"{database}/{plugin.STORED_QUERY}?" + display.stored_query(asked)
+    answer["stored_query_url"] = (
+        f"{database}/{plugin.STORED_QUERY}?{display.stored_query(asked)}"
+        if await _stored_gives_the_same(here, asked, answer["degraded"])
+        else None
+    )
     answer["_may_sql"] = may_sql
     if here.as_json:
         return "limbic_search.html", answer
     answer["_types"] = await here.read(display.entity_types)
     return "limbic_search.html", display.decorate(answer, here, asked)
+
+
+async def _stored_gives_the_same(here: Page, asked: request.Request, degraded: str | None) -> bool:
+    """Whether the stored query, which is one statement for all searches, ranks as this one did."""
+    if (
+        not asked.query
+        or degraded
+        or (asked.mode, asked.fusion) != ("hybrid", here.settings.fusion)
+    ):
+        return False
+    if asked.type is None:
+        return True
+    # it looks for a type among the nearest of all types, and vec0 gives no more than these
+    return await here.read(
+        lambda conn: bool(
+            conn.execute("select count(*) <= ? from entities", [search.MAX_K]).fetchone()[0]
+        )
+    )
 
 
 def _before(conn: Any) -> tuple[dict[str, float], embedding.CollectionInfo | None]:
