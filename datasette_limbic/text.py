@@ -115,7 +115,8 @@ def fts_terms(text: str) -> list[Term]:
 
     Each word between spaces is one term; one that holds several tokens (`POL-358`, `GB/s`,
     `38.101`) is a phrase. Stop words (en, es) go, unless nothing else remains. Words without a
-    letter or number give no term. `match` is always valid FTS5, whatever the text.
+    letter or number give no term. `match` is always valid FTS5, whatever the text. Words are
+    composed (NFC): Latin letters stored decomposed are found too, those of other scripts are not.
     """
     terms: dict[tuple[str, ...], Term] = {}
     stop: dict[tuple[str, ...], Term] = {}

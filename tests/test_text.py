@@ -144,7 +144,11 @@ def test_tokens_are_those_of_fts5(text):
 
 @settings(max_examples=200, deadline=None)
 @given(SHARED)
+@example("Υ\u0300πνος")
 def test_a_text_finds_itself(text):
+    # Latin letters are found in both Unicode forms (test_search); FTS5 leaves the accents of
+    # other scripts alone, so decomposed Greek is another word to it.
+    text = unicodedata.normalize("NFC", text)
     conn = make_fts()
     try:
         conn.execute("insert into t(x) values (?)", [text])
