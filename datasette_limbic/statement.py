@@ -50,7 +50,7 @@ TYPE_FILTER = "and entity_type = :type"
 RAREST = "or n = 1"
 # Where thousands of texts match, the best of them fill the pool; where they do not (archived ones,
 # other types, one entity with most of them), search runs again and looks at all.
-CUT_PER_CANDIDATE = 20
+CUT_PER_CANDIDATE = 12
 CUT = f"order by 2, 1 limit (select {CUT_PER_CANDIDATE} * k from p)"
 CUT_COUNT = ", (select count(*) from hits) as texts"
 # The document's: text counts for what vectors missed alone, by its rank in the pool.
