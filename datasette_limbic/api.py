@@ -21,6 +21,7 @@ from .scoring import (
     reciprocal_rank_fusion,
 )
 from .search import search
+from .signals import record_access, record_co_occurrences
 from .status import status
 from .sync import sync
 
@@ -38,6 +39,8 @@ __all__ = [
     "rank_candidates",
     "rank_hybrid_candidates",
     "reciprocal_rank_fusion",
+    "record_access",
+    "record_co_occurrences",
     "search",
     "status",
     "sync",
