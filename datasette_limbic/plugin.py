@@ -165,7 +165,8 @@ async def _stored_sql(datasette: Datasette, database: str) -> str:
 
     vectors = await datasette.get_database(database).execute_fn(has_vectors)
     settings = settings_for(datasette, database)
-    return statement.build(Shape(vectors=vectors, fusion=settings.fusion, form=True, cut=False))
+    shape = Shape(vectors=vectors, fusion=settings.fusion, form=True, cut=False)
+    return statement.build(shape, readable=True)
 
 
 def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: Any) -> Any:

@@ -94,8 +94,13 @@ def _query(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> str:
-    """The statement for ``shape``. ``knn`` and ``text`` replace the candidate CTEs (tests)."""
+def build(
+    shape: Shape, *, knn: str | None = None, text: str | None = None, readable: bool = False
+) -> str:
+    """The statement for ``shape``. ``knn`` and ``text`` replace the candidate CTEs (tests).
+
+    ``readable`` keeps lines and comments: for the stored query, which no URL has to carry.
+    """
     counted = shape.cut and shape.text and text is None and not shape.listing
     if shape.listing:
         knn, text = _query("recent"), NO_TEXT
@@ -120,6 +125,8 @@ def build(shape: Shape, *, knn: str | None = None, text: str | None = None) -> s
         ("/*rrf*/", "rrf_score" if shape.hybrid else "null as rrf_score"),
     ):
         sql = sql.replace(mark, piece)
+    if readable:
+        return "\n".join(line.rstrip() for line in sql.splitlines() if line.strip())
     return compact(sql)
 
 

@@ -184,3 +184,19 @@ def test_every_parameter_of_the_statement_is_listed():
     for shape in SHAPES:
         found |= set(re.findall(r"(?<!:):(\w+)", statement.build(shape).replace("%H:%M:%f", "")))
     assert found == set(statement.PARAMETERS)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_readable_statement_is_the_same(shape, demo_db):
+    conn = connection.connect(demo_db, readonly=True)
+    params = dict.fromkeys(statement.PARAMETERS, "") | {
+        "q": "Atlas deploy",
+        "type": "Servicio" if shape.by_type else "",
+        "now": "2026-11-29 12:00:00",
+    }
+    readable = statement.build(shape, readable=True)
+    assert max(len(line) for line in readable.splitlines()) <= 125
+    assert conn.execute(readable, params).fetchall() == (
+        conn.execute(statement.build(shape), params).fetchall()
+    )
+    conn.close()

@@ -19,7 +19,8 @@ hits as materialized (
   union all
   select rowid, bm25(_limbic_trigram) from _limbic_trigram
   where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from (
-    select term from kept where df = 0 and length(term) > 4 /*runs*/))
+    select term from kept where df = 0 and length(term) > 4
+    /*runs*/))
   /*short_runs*/
 ),
 -- the name and the best observation count; a long entity does not win by its length. Cut with
