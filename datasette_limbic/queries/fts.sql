@@ -15,7 +15,8 @@ kept as materialized (
 ),
 hits as materialized (
   select * from (select rowid as doc, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts
-    where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept) /*cut*/)
+    where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept)
+    /*cut*/)
   union all
   select rowid, bm25(_limbic_trigram) from _limbic_trigram
   where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from (
