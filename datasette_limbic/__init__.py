@@ -29,6 +29,13 @@ def startup(datasette: Any) -> Any:
 
 
 @hookimpl
+def asgi_wrapper(datasette: Any) -> Any:
+    from . import warming
+
+    return lambda app: warming.wrap(datasette, app)
+
+
+@hookimpl
 def canned_queries(datasette: Any, database: str) -> Any:
     from . import plugin
 

@@ -1,0 +1,63 @@
+"""Loading a model before SQL that embeds runs, since it takes longer than SQL may.
+
+Datasette interrupts a statement after a second; loading the packaged model takes about as long,
+another one more. So a request for the stored query, or for SQL that calls limbic_embed(), waits
+here until the model is there, off the event loop and once per process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from datasette.app import Datasette
+
+from . import embedding, plugin
+
+log = logging.getLogger("datasette_limbic")
+
+_warmed: set[str] = set()
+
+
+def wrap(datasette: Datasette, app: Any) -> Callable[..., Any]:
+    """ASGI middleware around Datasette."""
+
+    async def inner(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and embeds(scope):
+            await warm(datasette)
+        await app(scope, receive, send)
+
+    return inner
+
+
+def embeds(scope: dict[str, Any]) -> bool:
+    """Whether the request is for the stored query, or for SQL that embeds its query."""
+    page = str(scope.get("path", "")).rstrip("/").rsplit("/", 1)[-1]
+    return page.split(".")[0] == plugin.STORED_QUERY or b"limbic_embed" in scope.get(
+        "query_string", b""
+    )
+
+
+async def warm(datasette: Datasette) -> None:
+    """Load the model of each memory that runs on this machine and is not loaded yet."""
+    for name in await plugin.memories(datasette):
+        settings = plugin.settings_for(datasette, name)
+        info = await datasette.get_database(name).execute_fn(
+            lambda conn: embedding.collection_info(conn, "entities")
+        )
+        model = settings.model or (info.model_id if info else None)
+        if model is None or model in _warmed:
+            continue
+        _warmed.add(model)
+        await asyncio.get_running_loop().run_in_executor(None, _load, model)
+
+
+def _load(model: str) -> None:
+    """Load by embedding a word; a model that costs money or fails is left to the search itself."""
+    try:
+        if embedding.is_local(model):
+            embedding.embed_query(model, "memory")
+    except Exception as error:
+        log.warning("the model %s could not be loaded ahead: %s", model, error)
