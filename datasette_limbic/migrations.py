@@ -43,6 +43,17 @@ def m001_memory(db: Database) -> None:
     fill_indexes(db.conn)
 
 
+@migrations()
+def m002_sources(db: Database) -> None:
+    """What an import brought, so that the next one is a sync; two columns of other memories."""
+    for table, column, kind in (("relations", "context", str), ("observations", "supersedes", int)):
+        if column not in db[table].columns_dict:
+            db.table(table).add_column(column, kind)
+    for text in statements("sources"):
+        db.execute(text)
+    create_triggers(db.conn)
+
+
 def init(conn: sqlite3.Connection) -> list[str]:
     """Bring the database up to date. Returns the names of the migrations that ran now.
 

@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datasette_limbic.importing.items import Access, Entity, Observation, Rejection, Relation
 from datasette_limbic.importing.notes import Notes
-from datasette_limbic.importing.rows import (
-    Access,
-    Entity,
-    Observation,
-    Rejection,
-    Relation,
-    parse_row,
-)
+from datasette_limbic.importing.rows import parse_row
 
 
 def read(row: Any, section: str | None = None) -> Any:

@@ -8,7 +8,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..times import parse_time
 from .observations import ObservationWriter
-from .rows import GENERIC, Entity
+from .items import GENERIC, Entity
 from .summary import FileSummary
 
 _BATCH = 5000

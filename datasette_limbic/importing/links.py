@@ -11,7 +11,7 @@ from datasette.utils.sqlite import sqlite3
 from ..text import fold
 from .entities import EntityWriter, earliest
 from .rejects import Rejects
-from .rows import Access, Relation
+from .items import Access, Relation
 from .summary import MAX_LISTED, FileSummary, ImportSummary
 
 # Being part of something is no activity: a split must not make its parts look fresh.

@@ -17,6 +17,10 @@ class Notes:
     extra_keys: Counter[str] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     replaced_characters: int = 0
+    # rows of the source that have no place here, by what they are ("searches", "reflections")
+    not_carried: Counter[str] = field(default_factory=Counter)
+    # what else a person should know, in whole sentences
+    remarks: list[str] = field(default_factory=list)
 
     def extras(self, kind: str, left: dict[str, Any]) -> None:
         for key in left:

@@ -8,7 +8,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .rows import Observation
+from .items import Observation
 
 # Texts remembered (as digests) of entities that are merged, over all of them.
 _REMEMBERED = 100_000

@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from ..errors import UnknownFormat
 from .document import read_document
 from .foreign import describe_binary
-from .records import KEPT_OF_TOO_LONG, MAX_RECORD, Counted, Progress, Record
+from .items import Item, Rejection
+from .notes import Notes
+from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record
+from .rows import parse_row
+from .source import Source
 
 JSON_LINES = "JSON Lines"
 DOCUMENT = "JSON document"
@@ -34,21 +38,36 @@ _decoder = json.JSONDecoder(strict=False)
 
 
 @dataclass
-class Source:
-    """A file whose shape is known. ``records`` streams it; ``counted`` fills up meanwhile."""
-
-    path: Path
-    format: str
-    size: int
-    counted: Counted = field(default_factory=Counted)
+class JsonSource(Source):
+    """JSON Lines of entities, relations and accesses, in whatever dialect."""
 
     def records(self, progress: Progress | None = None) -> Iterator[Record]:
         """Its records in order; broken ones carry an error. ``progress`` gets bytes read."""
         with self.path.open("rb") as file:
-            if self.format == DOCUMENT:
-                yield from read_document(file, self.counted, progress)
+            yield from read_lines(file, self.counted, progress)
+
+    def items(self, notes: Notes, progress: Progress | None = None) -> Iterator[Item]:
+        """Its rows in order."""
+        self.counted = Counted()
+        for line, raw, value, error, section in self.records(progress):
+            if error:
+                yield Item(line, raw, Rejection(error))
+            elif section == WRAPPER and isinstance(value, dict):
+                notes.extras("document", value)
             else:
-                yield from read_lines(file, self.counted, progress)
+                yield Item(line, raw, parse_row(value, section, notes))
+
+
+@dataclass
+class DocumentSource(JsonSource):
+    """The same rows in a list, or in one object with lists of them."""
+
+    unit: ClassVar[str] = "record"
+
+    def records(self, progress: Progress | None = None) -> Iterator[Record]:
+        """Its records in order; broken ones carry an error. ``progress`` gets bytes read."""
+        with self.path.open("rb") as file:
+            yield from read_document(file, self.counted, progress)
 
 
 def sniff(path: str | Path) -> Source:
@@ -77,7 +96,8 @@ def sniff(path: str | Path) -> Source:
     if not text:
         what = "empty" if not head else "blank: it holds nothing but white space"
         raise UnknownFormat(f"{path} is {what}. {WE_READ}")
-    return Source(path, _shape(path, text, whole=size <= _HEAD), size)
+    shape = _shape(path, text, whole=size <= _HEAD)
+    return (DocumentSource if shape == DOCUMENT else JsonSource)(path, shape, size)
 
 
 def _shape(path: Path, text: str, whole: bool) -> str:

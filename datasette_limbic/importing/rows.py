@@ -7,13 +7,12 @@ Every spelling met in real memory files is read; what cannot be used is noted by
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..times import to_sql
+from .items import Access, Entity, Observation, Rejection, Relation
 from .notes import Notes, as_text, confidence_of, take, text_of, time_of
 
-GENERIC = "Generic"
 MAX_ACCESS_NAMES = 1000
 
 _FROM = ("from", "from_entity", "fromEntity")
@@ -31,57 +30,10 @@ _KINDS = ("entity", "relation", "access")
 _SECTION_KIND = {"entities": "entity", "relations": "relation"}
 
 
-class Observation(NamedTuple):
-    content: str
-    created_at: str | None = None
-    kind: str | None = None
-    confidence: float | None = None
-    valid_from: str | None = None
-    valid_to: str | None = None
-    flag: int = 0
+Parsed = Entity | Relation | Access | Rejection
 
 
-@dataclass(slots=True)
-class Entity:
-    """``entity_type`` and ``confidence`` are None where the row does not say."""
-
-    name: str
-    entity_type: str | None
-    observations: list[Observation]
-    skipped: list[str]
-    created_at: str | None = None
-    updated_at: str | None = None
-    last_activity_at: str | None = None
-    archived_at: str | None = None
-    archived_reason: str | None = None
-    confidence: float | None = None
-    valid_from: str | None = None
-    valid_to: str | None = None
-
-
-class Relation(NamedTuple):
-    source: str
-    target: str
-    relation_type: str
-    created_at: str | None
-    valid_from: str | None
-    valid_to: str | None
-
-
-class Access(NamedTuple):
-    query: str | None
-    accessed_at: str
-    names: list[str]
-
-
-class Rejection(NamedTuple):
-    reason: str
-
-
-Row = Entity | Relation | Access | Rejection
-
-
-def parse_row(value: object, section: str | None, notes: Notes) -> Row:
+def parse_row(value: object, section: str | None, notes: Notes) -> Parsed:
     """Read one decoded row. ``section`` is the list it stands in, which tells its kind."""
     if not isinstance(value, dict):
         return Rejection(notes.text(f"no object but {_kind_of(value)}"))

@@ -14,10 +14,11 @@ from ..errors import BadParameter, UnknownFormat
 from ..times import now_sql
 from .entities import EntityWriter
 from .links import LinkWriter
-from .reading import WE_READ, Source, sniff
+from .items import Access, Entity, Rejection, Relation
+from .reading import WE_READ, sniff
 from .records import Progress
 from .rejects import Rejects
-from .rows import Access, Entity, Rejection, Relation, parse_row
+from .source import Source
 from .summary import FileSummary, ImportSummary
 
 _TEMPORARY = ("relations", "accesses", "folds", "times")
@@ -188,25 +189,18 @@ def _read(
     rejects: Rejects,
     progress: Progress | None,
 ) -> None:
-    """Stream one file: entities are written at once, relations and accesses staged."""
-    for record in source.records(progress):
-        if record.wrapper and isinstance(record.value, dict):
-            file.notes.extras("document", record.value)
-            continue
-        if record.error:
-            row: Entity | Relation | Access | Rejection = Rejection(record.error)
-        else:
-            row = parse_row(record.value, record.section, file.notes)
+    """Stream one file: entities are written at once, what names them is staged."""
+    for line, raw, row in source.items(file.notes, progress):
         if isinstance(row, Entity):
-            entities.add(row, record.line, file)
+            entities.add(row, line, file)
         elif isinstance(row, Rejection):
             file.rejected += 1
-            rejects.add(import_id, file, record.line, row.reason, record.raw)
+            rejects.add(import_id, file, line, row.reason, raw)
         else:
-            links.add(row, import_id, record.line, record.raw)
+            links.add(row, import_id, line, raw)
             if isinstance(row, Relation):
                 file.relations.lines += 1
-            else:
+            elif isinstance(row, Access):
                 file.access.lines += 1
                 file.access.names += len(row.names)
     counted = source.counted

@@ -76,6 +76,10 @@ create trigger limbic_stale_entities_delete before delete on entities begin
   insert into limbic_stale(collection, item_id) values ('entities', old.id)
     on conflict do nothing;
 end;
+-- what replaced it stays: a memory server's own file refuses to delete what was superseded
+create trigger limbic_observations_delete before delete on observations begin
+  update observations set supersedes = null where supersedes = old.id;
+end;
 create trigger limbic_stale_observations_insert after insert on observations begin
   insert into limbic_stale(collection, item_id) values ('observations', new.id)
     on conflict do nothing;

@@ -1,0 +1,35 @@
+"""What every reader of a memory file has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from .items import Item
+from .notes import Notes
+from .records import Counted, Progress
+
+
+@dataclass
+class Source:
+    """A file whose format is known.
+
+    ``items`` streams it, as often as it is called; ``counted`` fills up meanwhile, and holds
+    the figures of the last run. ``unit`` is what is counted: lines, records, or rows.
+    """
+
+    unit: ClassVar[str] = "line"
+
+    path: Path
+    format: str
+    size: int
+    counted: Counted = field(default_factory=Counted)
+
+    def items(self, notes: Notes, progress: Progress | None = None) -> Iterator[Item]:
+        """Its rows in order; what is broken comes as a Rejection, what has no place into notes.
+
+        ``progress`` gets the number of bytes read since its last call.
+        """
+        raise NotImplementedError
