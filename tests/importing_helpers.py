@@ -50,7 +50,9 @@ def dump(conn: sqlite3.Connection) -> list[str]:
     ).fetchall():
         if name in LOGS or "fts5vocab" in (kind or ""):
             continue
-        rows = sorted(repr(row) for row in conn.execute(f"select * from [{name}]"))
+        columns = [row[1] for row in conn.execute(f"pragma table_info([{name}])")]
+        shown = ", ".join(f"[{c}]" for c in columns if c != "import_id")
+        rows = sorted(repr(row) for row in conn.execute(f"select {shown} from [{name}]"))
         found += [f"{name}: {row}" for row in rows]
     return [
         *found,

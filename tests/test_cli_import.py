@@ -49,7 +49,7 @@ def test_json_rejects_and_create_missing(tmp_path: Path, source: Path) -> None:
     result = invoke(source, db, "--json", "--rejects", rejects)
     assert result.exit_code == 0
     totals = json.loads(result.stdout)["totals"]
-    assert totals["entities"] == {"lines": 2, "created": 2, "merged": 0}
+    assert (totals["entities"]["lines"], totals["entities"]["created"]) == (2, 2)
     assert totals["rejects"] == 2
     rows = [json.loads(line) for line in rejects.read_text().splitlines()]
     assert [(row["line"], row["file"]) for row in rows] == [(5, "in.jsonl"), (4, "in.jsonl")]

@@ -7,17 +7,18 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..times import parse_time
-from .observations import ObservationWriter
+from .baseline import Baseline, Fields, State, digest
+from .batches import Inserts
 from .items import GENERIC, Entity
+from .observations import ObservationWriter
 from .summary import FileSummary
 
 _BATCH = 5000
 
-_INSERT = """
-insert into entities(id, name, entity_type, created_at, updated_at, last_activity_at,
-  archived_at, archived_reason, confidence, valid_from, valid_to)
-values (?, ?, ?, ?, ?, null, ?, ?, ?, ?, ?)
-"""
+_COLUMNS = (
+    "select id, name, entity_type, created_at, updated_at, archived_at, archived_reason,"
+    " confidence, valid_from, valid_to from entities where "
+)
 _UPDATE = """
 update entities set entity_type = ?, created_at = ?, updated_at = ?, archived_at = ?,
   archived_reason = ?, confidence = ?, valid_from = ?, valid_to = ?
@@ -50,52 +51,123 @@ def _beats(given: str, stored: str | None, sign: int) -> bool:
 class EntityWriter:
     """Adds entities with their observations, in batches; knows which ids are new."""
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self.conn = conn
+    def __init__(self, conn: sqlite3.Connection, now: str) -> None:
+        self.conn, self.now = conn, now
         self.observations = ObservationWriter(conn)
-        self.above = int(conn.execute("select coalesce(max(id), 0) from entities").fetchone()[0])
+        # the id of a deleted entity is never given to another, so that it stays known as gone
+        self.never_reused = _has_sequence(conn)
+        self.above = _highest_id(conn, self.never_reused)
         self.next_id = self.above + 1
         self.names: set[str] = set()
-        self.new: list[tuple[Any, ...]] = []
+        self.new = Inserts(
+            "entities",
+            ("id", "name", "entity_type"),
+            {
+                "created_at": "null",
+                "updated_at": "null",
+                "archived_at": "null",
+                "archived_reason": "null",
+                "confidence": "1.0",
+                "valid_from": "null",
+                "valid_to": "null",
+            },
+        )
         self.times: list[tuple[int, str | None, str | None]] = []
         self.stale: list[tuple[str, int]] = []
+        self.keys: list[tuple[int, str, int | None]] = []
+        self.baseline: Baseline | None = None
         conn.execute(
             "create temp table _limbic_import_times"
             "(entity_id integer primary key, own text, known text)"
         )
+        # what a source calls an entity where that is not its name here; NULL: removed here
+        conn.execute(
+            "create temp table _limbic_import_keys"
+            "(import_id integer, key text, entity_id integer, primary key (import_id, key))"
+            " without rowid"
+        )
+
+    def begin(self, baseline: Baseline) -> None:
+        """Go on with another source."""
+        self.end()
+        self.baseline = baseline
+
+    def end(self) -> None:
+        """Write all of a source: what it refers to by its own ids is known now."""
+        self.flush()
+        self.observations.settle_references()
 
     def add(self, entity: Entity, line: int, file: FileSummary) -> None:
         """Create the entity, or merge it into the one of that very name."""
-        if entity.name in self.names:
-            self.flush()
-        row = self.conn.execute(
-            "select id, entity_type, created_at, updated_at, archived_at, archived_reason,"
-            " confidence, valid_from, valid_to from entities where name = ?",
-            [entity.name],
-        ).fetchone()
-        counts = file.observations
+        base = self.baseline
+        assert base is not None
+        key = entity.key if entity.key is not None else entity.name
         file.entities.lines += 1
+        counts = file.observations
         counts.in_file += len(entity.observations) + len(entity.skipped)
         if entity.skipped:
             file.skip(line, entity.name, entity.skipped)
+        if entity.name in self.names:
+            self.flush()
+        state = base.state(key) if base.known else None
+        row = self._find(entity.name, state)
+        if row is not None and state is None:
+            state = base.state(key)  # an earlier row of this import
+        digests = [digest(o.content) for o in entity.observations]
+        if row is None and state is not None and not base.restore:
+            self._stay_away(key, state, entity, digests, file)
+            return
         if row is None:
             file.entities.created += 1
             entity_id = self._create(entity)
-            for observation in entity.observations:
-                self.observations.insert(entity_id, observation)
+            self.observations.insert_all(entity_id, entity.observations)
             counts.added += len(entity.observations)
         else:
             file.entities.merged += 1
             entity_id = row[0]
-            self._merge(tuple(row), entity, line, file)
+            # a second row of this import is judged as if none had come before: the first stays
+            is_first = state is not None and state.now is None
+            before = state.before if state and is_first and not base.restore else None
+            changed = self._merge(row, entity, line, file, before)
             if entity.observations and not self.observations.known(entity_id):
                 self.flush()
-            added = self.observations.unite(entity_id, entity.observations)
-            counts.added += added
-            counts.already_there += len(entity.observations) - added
+            if entity.replaces and state and state.before:
+                at = entity.updated_at or self.now
+                counts.replaced += self.observations.replace(entity_id, entity, state, at)
+            united = self.observations.unite(
+                entity_id, entity.observations, digests, None if base.restore else state
+            )
+            counts.add(united)
+            file.entities.updated += changed or bool(united.added or united.updated)
+        if state is None:
+            base.note(key, entity_id, entity, digests)
+        else:
+            state.entity_id = entity_id
+            state.see(entity, digests)
+        if key != (entity.name if row is None else row[1]):
+            self.keys.append((base.import_id, key, entity_id))
         self._note_times(entity_id, entity)
-        if len(self.observations.new) + len(self.new) >= _BATCH:
+        if self.observations.new.waiting + self.new.waiting >= _BATCH:
             self.flush()
+
+    def _find(self, name: str, state: State | None) -> tuple[Any, ...] | None:
+        """The entity that this one became before (renamed since, maybe), else the one so named."""
+        if state is not None:
+            row = self.conn.execute(f"{_COLUMNS} id = ?", [state.entity_id]).fetchone()
+            if row is not None and (self.never_reused or row[1] == name):
+                return tuple(row)
+        row = self.conn.execute(f"{_COLUMNS} name = ?", [name]).fetchone()
+        return None if row is None else tuple(row)
+
+    def _stay_away(
+        self, key: str, state: State, entity: Entity, digests: list[bytes], file: FileSummary
+    ) -> None:
+        """An entity that was brought before and deleted here since is not brought again."""
+        assert self.baseline is not None
+        file.entities.removed_here += 1
+        file.observations.removed_here += len(entity.observations)
+        state.see(entity, digests)
+        self.keys.append((self.baseline.import_id, key, None))
 
     def add_stub(self, name: str) -> None:
         """An entity of which only the name is known."""
@@ -105,57 +177,77 @@ class EntityWriter:
         entity_id = self.next_id
         self.next_id += 1
         self.names.add(entity.name)
-        self.new.append(
-            (
-                entity_id,
-                entity.name,
-                entity.entity_type or GENERIC,
-                entity.created_at,
-                entity.updated_at,
-                entity.archived_at,
-                entity.archived_reason,
-                1.0 if entity.confidence is None else entity.confidence,
-                entity.valid_from,
-                entity.valid_to,
-            )
+        self.new.add(
+            (entity_id, entity.name, entity.entity_type or GENERIC),
+            entity.created_at,
+            entity.updated_at,
+            entity.archived_at,
+            entity.archived_reason,
+            entity.confidence,
+            entity.valid_from,
+            entity.valid_to,
         )
         return entity_id
 
-    def _merge(self, row: tuple[Any, ...], entity: Entity, line: int, file: FileSummary) -> None:
-        entity_id, kind, created, updated, archived, reason, confidence, start, end = row
-        given = entity.entity_type
-        if given and given not in (kind, GENERIC):
-            # Generic is the default: it says that nobody gave a type yet
-            if kind == GENERIC:
-                kind = given
-            else:
-                file.type_conflict(line, entity.name, kind, given)
+    def _merge(
+        self,
+        row: tuple[Any, ...],
+        entity: Entity,
+        line: int,
+        file: FileSummary,
+        before: Fields | None,
+    ) -> bool:
+        """Update the entity where the row knows more; True where anything changed."""
+        entity_id, _, kind, created, updated, archived, reason, confidence, start, end = row
+        kind = self._settle_type(kind, entity, line, file, before)
         if entity.confidence is not None and confidence == 1.0 and entity_id > self.above:
             confidence = entity.confidence
+        archived_now = _settle(archived, entity.archived_at, before and (before.archived_at,))
+        if before and before.archived_at and entity.archived_at:
+            archived_now = archived  # still archived there, whatever the date is by now
+        if archived_now != archived:
+            reason = entity.archived_reason if archived_now is not None else None
+        elif archived is not None and reason is None:
+            reason = entity.archived_reason
         merged = (
-            entity_id,
             kind,
             earliest(created, entity.created_at),
             latest(updated, entity.updated_at),
-            entity.archived_at if archived is None else archived,
-            entity.archived_reason if reason is None else reason,
+            archived_now,
+            reason,
             confidence,
-            entity.valid_from if start is None else start,
-            entity.valid_to if end is None else end,
+            _settle(start, entity.valid_from, before and (before.valid_from,)),
+            _settle(end, entity.valid_to, before and (before.valid_to,)),
         )
-        if merged == row:
-            return
-        self.conn.execute(_UPDATE, [*merged[1:], entity_id])
+        if merged == row[2:]:
+            return False
+        self.conn.execute(_UPDATE, [*merged, entity_id])
         # as the triggers would: the text that is embedded changed, and the neighbours' too
-        if (merged[1], merged[4], *merged[7:]) != (row[1], row[4], *row[7:]):
+        if (merged[0], merged[3], *merged[6:]) != (row[2], row[5], *row[8:]):
             self.stale.append(("entities", entity_id))
-        if (merged[4] is None) != (row[4] is None):
+        if (merged[3] is None) != (archived is None):
             self.stale.extend(
                 ("entities", source)
                 for (source,) in self.conn.execute(
                     "select from_entity from relations where to_entity = ?", [entity_id]
                 )
             )
+        return True
+
+    def _settle_type(
+        self, kind: str, entity: Entity, line: int, file: FileSummary, before: Fields | None
+    ) -> str:
+        given = entity.entity_type
+        if not given or given in (kind, GENERIC):
+            return kind
+        # Generic is the default: it says that nobody gave a type yet
+        if kind == GENERIC and not (before and before.entity_type == given):
+            return given
+        if before and before.entity_type == kind:
+            return given  # the source changed its mind, and nobody here did
+        if not (before and before.entity_type == given):
+            file.type_conflict(line, entity.name, kind, given)
+        return kind
 
     def _note_times(self, entity_id: int, entity: Entity) -> None:
         """Its own last activity, and the newest time that the file knows of it."""
@@ -167,17 +259,22 @@ class EntityWriter:
 
     def flush(self) -> None:
         """Write everything that waits in batches."""
-        if self.new:
-            self.conn.executemany(_INSERT, self.new)
+        self.new.flush(self.conn)
         self.observations.flush()
+        if self.baseline is not None:
+            self.baseline.flush()
         if self.times:
             self.conn.executemany(_NOTE_TIMES, self.times)
+        if self.keys:
+            self.conn.executemany(
+                "insert or ignore into temp._limbic_import_keys values (?, ?, ?)", self.keys
+            )
         for stale in (self.stale, self.observations.stale):
             if stale:
                 self.conn.executemany(
                     "insert or ignore into limbic_stale(collection, item_id) values (?, ?)", stale
                 )
-        for batch in (self.new, self.times, self.stale, self.observations.stale):
+        for batch in (self.times, self.keys, self.stale, self.observations.stale):
             batch.clear()
         self.names.clear()
 
@@ -193,3 +290,27 @@ class EntityWriter:
             if newest != stored:
                 updates.append((newest, entity_id))
         self.conn.executemany("update entities set last_activity_at = ? where id = ?", updates)
+
+
+def _has_sequence(conn: sqlite3.Connection) -> bool:
+    """Whether the table counts its ids up for ever; one that was taken over may not."""
+    row = conn.execute("select sql from sqlite_master where name = 'entities'").fetchone()
+    return "autoincrement" in row[0].lower()
+
+
+def _highest_id(conn: sqlite3.Connection, has_sequence: bool) -> int:
+    found = [conn.execute("select coalesce(max(id), 0) from entities").fetchone()[0]]
+    if has_sequence:
+        row = conn.execute("select seq from sqlite_sequence where name = 'entities'").fetchone()
+        found += [row[0]] if row else []
+    return max(int(number) for number in found)
+
+
+def _settle(ours: Any, theirs: Any, before: tuple[Any] | None) -> Any:
+    """A value that may be unknown: filled where nothing is here; of what an earlier import
+    brought, changed where the source changed it and nobody here did."""
+    if before is None:
+        return theirs if ours is None else ours
+    if theirs == before[0]:
+        return ours
+    return theirs if ours in (None, before[0]) else ours

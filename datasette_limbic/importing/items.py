@@ -71,7 +71,7 @@ class AccessCount(NamedTuple):
     """How often an entity was used in all, with no telling when."""
 
     entity: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     last_access: str | None
 
 
@@ -88,7 +88,7 @@ class PairCount(NamedTuple):
 
     first: str
     second: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     last_co: str | None
 
 

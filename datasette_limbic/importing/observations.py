@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
-from .items import Observation
+from .baseline import ENDED, FLAGGED, State, digest
+from .batches import Inserts
+from .items import Entity, Observation
 
 # Texts remembered (as digests) of entities that are merged, over all of them.
 _REMEMBERED = 100_000
 
-_INSERT = """
-insert into observations(id, entity_id, content, created_at, kind, confidence,
-  valid_from, valid_to, similarity_flag)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 _FILL = """
 update observations set created_at = coalesce(created_at, ?), kind = coalesce(kind, ?),
   valid_from = coalesce(valid_from, ?), valid_to = coalesce(valid_to, ?)
@@ -29,7 +25,17 @@ select id, content, (created_at is null) + 2 * (kind is null)
   + 4 * (valid_from is null) + 8 * (valid_to is null)
 from observations where entity_id = ? order by id
 """
-_VALIDITY = 4 + 8
+_FROM, _TO = 4, 8
+_NOTHING_ELSE = Observation("")[1:]
+
+
+class United(NamedTuple):
+    """What became of the observations of one row."""
+
+    added: int = 0
+    already_there: int = 0
+    updated: int = 0
+    removed_here: int = 0
 
 
 class ObservationWriter:
@@ -45,9 +51,24 @@ class ObservationWriter:
             conn.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
         )
         self.next_id = self.above + 1
-        self.new: list[tuple[Any, ...]] = []
+        self.new = Inserts(
+            "observations",
+            ("id", "entity_id", "content"),
+            {
+                "created_at": "null",
+                "kind": "null",
+                "confidence": "1.0",
+                "valid_from": "null",
+                "valid_to": "null",
+                "similarity_flag": "0",
+            },
+        )
         self.fills: list[tuple[Any, ...]] = []
+        self.flags: list[tuple[int]] = []
         self.stale: list[tuple[str, int]] = []
+        # the source's own ids, only where another observation supersedes that one
+        self.refs: dict[int, int] = {}
+        self.superseding: list[tuple[int, int]] = []
         # per merged entity: digest of a text -> its rows, as [id, gaps]
         self.texts: OrderedDict[int, dict[bytes, list[list[int]]]] = OrderedDict()
         self.remembered = 0
@@ -56,50 +77,141 @@ class ObservationWriter:
         """Add one, whatever is there."""
         observation_id = self.next_id
         self.next_id += 1
-        content, created, kind, confidence, start, end, flag = observation
-        belief = 1.0 if confidence is None else confidence
-        self.new.append(
-            (observation_id, entity_id, content, created, kind, belief, start, end, flag)
+        content, created, kind, confidence, start, end, flag, ref, supersedes = observation
+        self.new.add(
+            (observation_id, entity_id, content),
+            created,
+            kind,
+            confidence,
+            start,
+            end,
+            flag or None,
         )
+        if ref is not None or supersedes is not None:
+            self._refer(observation_id, ref, supersedes)
         return observation_id
+
+    def insert_all(self, entity_id: int, observations: list[Observation]) -> None:
+        """Add all of a new entity; most are nothing but a text, which is the fast way."""
+        plain = self.new.plain
+        for observation in observations:
+            if observation[1:] == _NOTHING_ELSE:
+                plain((self.next_id, entity_id, observation.content))
+                self.next_id += 1
+            else:
+                self.insert(entity_id, observation)
 
     def known(self, entity_id: int) -> bool:
         """Whether the entity's texts are remembered, those that wait in a batch included."""
         return entity_id in self.texts
 
-    def unite(self, entity_id: int, observations: list[Observation]) -> int:
+    def unite(
+        self,
+        entity_id: int,
+        observations: list[Observation],
+        digests: list[bytes],
+        state: State | None = None,
+    ) -> United:
         """Add those that are not there, fill what was unknown of the others.
 
-        Nothing of an entity that is not ``known`` may wait in a batch. Returns how many were added.
+        Nothing of an entity that is not ``known`` may wait in a batch. With ``state``, what an
+        earlier import brought and is not here any more stays away.
         """
         if not observations:
-            return 0
+            return United()
         texts = self._texts_of(entity_id)
         seen: dict[bytes, int] = {}
-        added = 0
-        for observation in observations:
-            digest = _digest(observation.content)
-            rows = texts.setdefault(digest, [])
-            copy = seen.get(digest, 0)
-            seen[digest] = copy + 1
+        added = updated = removed = 0
+        for observation, found in zip(observations, digests, strict=True):
+            rows = texts.setdefault(found, [])
+            copy = seen.get(found, 0)
+            seen[found] = copy + 1
             if copy < len(rows):
-                self._fill(entity_id, rows[copy], observation)
-                continue
-            rows.append([self.insert(entity_id, observation), _gaps_of(observation)])
-            self.remembered += 1
-            added += 1
-        return added
+                was = state.texts.get(found[:7]) if state else None
+                flags = was.flags if was and was.count else None
+                updated += self._update(entity_id, rows[copy], observation, flags)
+            elif state and (was := state.texts.get(found[:7])) and copy < was.count:
+                removed += 1
+            else:
+                rows.append([self.insert(entity_id, observation), _gaps_of(observation)])
+                self.remembered += 1
+                added += 1
+        return United(added, len(observations) - added - removed, updated, removed)
 
-    def _fill(self, entity_id: int, stored: list[int], observation: Observation) -> None:
+    def _update(
+        self, entity_id: int, stored: list[int], observation: Observation, was: int | None
+    ) -> bool:
+        """Fill what is unknown here; of what was known before, only what the source changed."""
+        _, created, kind, _, start, end, flag, ref, supersedes = observation
+        if ref is not None or supersedes is not None:
+            self._refer(stored[0], ref, supersedes)
+        flagged = flag and was is not None and not was & FLAGGED
+        if flagged:
+            self.flags.append((stored[0],))
         useful = stored[1] & ~_gaps_of(observation)
+        if was is not None and was & ENDED:
+            useful &= ~_TO  # ended then and now: what stands here is a person's word
         if not useful:
-            return
+            return bool(flagged)
         stored[1] &= ~useful
-        _, created, kind, _, start, end, _ = observation
-        self.fills.append((created, kind, start, end, stored[0]))
-        if useful & _VALIDITY:  # decides whether the text is part of what is embedded
+        self.fills.append(
+            (
+                created,
+                kind,
+                start if useful & _FROM else None,
+                end if useful & _TO else None,
+                stored[0],
+            )
+        )
+        if useful & (_FROM | _TO):  # decides whether the text is part of what is embedded
             self.stale.append(("observations", stored[0]))
             self.stale.append(("entities", entity_id))
+        return True
+
+    def replace(self, entity_id: int, entity: Entity, state: State, at: str) -> int:
+        """End what the same source said of the same kinds before, and says otherwise now."""
+        now = {digest(o.content)[:7] for o in entity.observations}
+        kinds = {o.kind for o in entity.observations}
+        outdated = {key for key, text in state.texts.items() if text.count and key not in now}
+        if not outdated:
+            return 0
+        self.flush()
+        ended = 0
+        for observation_id, content, kind in self.conn.execute(
+            "select id, content, kind from observations"
+            " where entity_id = ? and kind is not null and valid_to is null",
+            [entity_id],
+        ).fetchall():
+            if kind in kinds and digest(content)[:7] in outdated:
+                self.conn.execute(
+                    "update observations set valid_to = ? where id = ?", [at, observation_id]
+                )
+                self.stale.append(("observations", observation_id))
+                self.stale.append(("entities", entity_id))
+                ended += 1
+        if ended:
+            self._forget(entity_id)
+        return ended
+
+    def _refer(self, observation_id: int, ref: int | None, supersedes: int | None) -> None:
+        if ref is not None:
+            self.refs[ref] = observation_id
+        if supersedes is not None:
+            self.superseding.append((observation_id, supersedes))
+
+    def settle_references(self) -> None:
+        """Say which observation replaced which; at the end of each source, whose ids these are."""
+        self.flush()
+        self.conn.executemany(
+            "update observations set supersedes = ? where id = ? and supersedes is null",
+            [
+                (self.refs[ref], observation_id)
+                for observation_id, ref in self.superseding
+                if ref in self.refs
+            ],
+        )
+        self.refs.clear()
+        self.superseding.clear()
 
     def _texts_of(self, entity_id: int) -> dict[bytes, list[list[int]]]:
         """Digests of the entity's observations, from memory or from the database."""
@@ -107,30 +219,31 @@ class ObservationWriter:
             self.texts.move_to_end(entity_id)
             return self.texts[entity_id]
         while self.texts and self.remembered > _REMEMBERED:
-            _, dropped = self.texts.popitem(last=False)
-            self.remembered -= sum(len(rows) for rows in dropped.values())
+            self._forget(next(iter(self.texts)))
         found: dict[bytes, list[list[int]]] = {}
         for observation_id, content, gaps in self.conn.execute(_GAPS, [entity_id]):
-            found.setdefault(_digest(content), []).append([observation_id, gaps])
+            found.setdefault(digest(content), []).append([observation_id, gaps])
             self.remembered += 1
         self.texts[entity_id] = found
         return found
 
+    def _forget(self, entity_id: int) -> None:
+        dropped = self.texts.pop(entity_id, {})
+        self.remembered -= sum(len(rows) for rows in dropped.values())
+
     def flush(self) -> None:
         """Write what waits; the entities must be there already."""
-        if self.new:
-            self.conn.executemany(_INSERT, self.new)
-            self.new.clear()
+        self.new.flush(self.conn)
         if self.fills:
             self.conn.executemany(_FILL, self.fills)
             self.fills.clear()
-
-
-def _digest(content: object) -> bytes:
-    data = content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
-    return blake2b(data, digest_size=16).digest()
+        if self.flags:
+            self.conn.executemany(
+                "update observations set similarity_flag = 1 where id = ?", self.flags
+            )
+            self.flags.clear()
 
 
 def _gaps_of(observation: Observation) -> int:
-    _, created, kind, _, start, end, _ = observation
+    _, created, kind, _, start, end, *_ = observation
     return (created is None) + 2 * (kind is None) + 4 * (start is None) + 8 * (end is None)

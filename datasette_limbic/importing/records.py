@@ -42,9 +42,11 @@ class Counted:
     """How many lines a reader saw, counted by the reader itself and by nobody else.
 
     ``glued`` counts records beyond the first of a line. In a document (a list, or one object)
-    lines mean nothing, so ``lines`` is the number of its records there.
+    lines mean nothing, so ``lines`` is the number of its records there. ``beside`` counts what is
+    understood and holds nothing of a memory: an envelope, the vectors of another program.
     """
 
     lines: int = 0
     blank: int = 0
     glued: int = 0
+    beside: int = 0

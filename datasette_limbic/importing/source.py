@@ -21,6 +21,10 @@ class Source:
     """
 
     unit: ClassVar[str] = "line"
+    #: whether the vectors of the file are asked for, where it has any
+    with_vectors: bool = field(default=False, init=False)
+    #: whether ``items`` gives all of the file, so that what is missing is gone from it
+    whole: bool = field(default=True, init=False)
 
     path: Path
     format: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .reading import DOCUMENT
-
 if TYPE_CHECKING:
     from .summary import FileSummary, ImportSummary
 
@@ -30,9 +28,7 @@ def summary_text(summary: ImportSummary) -> str:
 def _file_text(file: FileSummary) -> str:
     if file.refused:
         return f"{file.name}: refused. {file.refused}"
-    unit = "record" if file.format == DOCUMENT else "line"
-    e, o, r, a = file.entities, file.observations, file.relations, file.access
-    head = f"{file.name} ({file.format}): {_count(file.lines, unit)}"
+    head = f"{file.name} ({file.format}): {_count(file.lines, file.unit)}"
     extra = [
         text
         for number, text in (
@@ -43,22 +39,48 @@ def _file_text(file: FileSummary) -> str:
         if number
     ]
     lines = [", ".join([head, *extra])]
-    if e.lines:
-        lines.append(f"  entities      {_parts(created=e.created, merged=e.merged)}")
-    if file.stubs:
-        lines.append(f"                {_count(file.stubs, 'stub')} made for missing names")
-    if o.in_file:
-        counts = _parts(added=o.added, already_there=o.already_there, skipped=o.skipped)
-        lines.append(f"  observations  {counts}")
-    if r.lines:
-        counts = _parts(
-            created=r.created, merged=r.merged, reopened=r.reopened, dangling=r.dangling
-        )
-        lines.append(f"  relations     {counts}")
-    if a.lines:
-        counts = _parts(added=a.added, already_there=a.already_there, dangling=a.dangling)
-        lines.append(f"  accesses      {counts}, in {_count(a.lines, 'line')}")
+    for group, title in _TITLES.items():
+        figures = getattr(file, group)
+        if figures.lines if group != "observations" else figures.in_file or figures.gone:
+            shown = {what: getattr(figures, what) for what in _SAID if hasattr(figures, what)}
+            said = _parts(**shown)
+            if group == "access":
+                said += f", in {_count(figures.lines, 'line')}"
+            lines.append(f"  {title:<14}{said}")
+        if group == "entities" and file.stubs:
+            lines.append(f"                {_count(file.stubs, 'stub')} made for missing names")
+    if file.restored:
+        said = ", ".join(f"{n:,} {table}" for table, n in file.restored.items() if n)
+        lines.append(f"  restored      {said or 'nothing: the file holds no row'}")
     return "\n".join([*lines, *_warnings(file)])
+
+
+_TITLES = {
+    "entities": "entities",
+    "observations": "observations",
+    "relations": "relations",
+    "access": "accesses",
+    "access_counts": "access counts",
+    "access_log": "access log",
+    "co_occurrences": "co-occurrences",
+    "insights": "insights",
+    "vectors": "vectors",
+}
+# in the order in which they are said; "updated" are some of the merged or those already there
+_SAID = (
+    "created",
+    "added",
+    "merged",
+    "already_there",
+    "updated",
+    "replaced",
+    "reopened",
+    "removed_here",
+    "gone",
+    "skipped",
+    "dangling",
+)
+_WORDS = {"removed_here": "removed here before", "gone": "gone from the source, kept"}
 
 
 def _warnings(file: FileSummary) -> list[str]:
@@ -84,6 +106,13 @@ def _warnings(file: FileSummary) -> list[str]:
         shown = [f"{_short(key)} × {n}" for key, n in notes.extra_keys.most_common(12)]
         total = len(notes.extra_keys)
         found.append(_listed("  Keys without a place here, not stored", total, shown))
+    if notes.not_carried:
+        shown = [f"{_short(what)} × {n:,}" for what, n in notes.not_carried.most_common(12)]
+        found.append(_listed("  Not carried", len(notes.not_carried), shown))
+    found += [f"  {remark}" for remark in notes.remarks[:_SHOWN]]
+    if file.missing:
+        shown = [f"{table}: {n:,}" for table, n in file.missing.items()]
+        found.append(_listed("  MISSING rows, the file is cut off", len(shown), shown))
     if notes.replaced_characters:
         found.append(f"  Texts with broken characters (now U+FFFD): {notes.replaced_characters:,}")
     if file.rejects:
@@ -100,7 +129,7 @@ def _listed(title: str, count: int, shown: list[str]) -> str:
 
 def _parts(**counts: int) -> str:
     """``created=3, dangling=0`` → ``3 created``: zeros only where nothing else is to be said."""
-    said = [f"{n:,} {what.replace('_', ' ')}" for what, n in counts.items() if n]
+    said = [f"{n:,} {_WORDS.get(what, what.replace('_', ' '))}" for what, n in counts.items() if n]
     return ", ".join(said) or f"0 {next(iter(counts)).replace('_', ' ')}"
 
 

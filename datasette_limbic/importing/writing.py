@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from datasette.utils.sqlite import sqlite3
@@ -12,16 +13,60 @@ from datasette.utils.sqlite import sqlite3
 from .. import connection, schema
 from ..errors import BadParameter, UnknownFormat
 from ..times import now_sql
+from .baseline import Baseline, storable
 from .entities import EntityWriter
-from .links import LinkWriter
-from .items import Access, Entity, Rejection, Relation
+from .insights import settle_insights
+from .items import (
+    Access,
+    AccessCount,
+    Entity,
+    Insight,
+    Link,
+    LogEntry,
+    PairCount,
+    Rejection,
+    Relation,
+    Vector,
+)
+from .links import Staging
 from .reading import WE_READ, sniff
 from .records import Progress
 from .rejects import Rejects
+from .relations import gone as relations_gone
+from .relations import settle_relations
 from .source import Source
 from .summary import FileSummary, ImportSummary
+from .taken_vectors import settle_vectors
+from .usage import settle_uses
 
-_TEMPORARY = ("relations", "accesses", "folds", "times")
+_GROUPS = {
+    Relation: "relations",
+    Access: "access",
+    AccessCount: "access_counts",
+    LogEntry: "access_log",
+    PairCount: "co_occurrences",
+    Insight: "insights",
+    Vector: "vectors",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may ask of an import; see ``import_files``."""
+
+    create_missing: bool = False
+    restore_removed: bool = False
+    with_vectors: bool = False
+    vectors_model: str | None = None
+    only_changes: bool = False
+
+
+class NothingChanged(Exception):
+    """Raised to undo an import that would only have written its own log."""
+
+    def __init__(self, summary: ImportSummary) -> None:
+        super().__init__()
+        self.summary = summary
 
 
 def import_files(
@@ -30,43 +75,66 @@ def import_files(
     *,
     create_missing: bool = False,
     rejects_path: str | Path | None = None,
+    restore_removed: bool = False,
+    with_vectors: bool = False,
+    vectors_model: str | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
     """Import memory files into a memory database, and say what became of every line.
 
     A path is opened, made if missing and brought up to date; a connection must hold a memory
     already and be outside a transaction. Entities of one name are merged, observations united,
-    so that importing a file again changes nothing. A line that cannot be used is a reject in
-    the summary, in ``limbic_import_rejects`` and, as JSON Lines, in ``rejects_path``.
-    ``create_missing`` makes an entity for each name that only relations mention. ``progress``
-    is called with the number of bytes read since the last call.
+    so that importing a file again adds and updates only what changed in it: what was removed,
+    corrected or judged here since stays so, unless ``restore_removed`` is set. A line that cannot
+    be used is a reject in the summary, in ``limbic_import_rejects`` and, as JSON Lines, in
+    ``rejects_path``. ``create_missing`` makes an entity for each name that only relations mention.
+    ``with_vectors`` takes over the vectors of an MCP Memory v2 file: into the collection
+    ``entities`` where ``vectors_model`` names the model that made them, else into one of their
+    own. ``progress`` is called with the number of bytes read since the last call.
 
     Raises UnknownFormat when nothing could be read from any file; the database is as before.
     """
+    if vectors_model is not None and not with_vectors:
+        raise BadParameter("vectors_model says which model made the vectors: ask for with_vectors")
+    options = Options(create_missing, restore_removed, with_vectors, vectors_model)
     sources, refused = _sniff_all(paths)
+    summary = import_sources(conn_or_path, sources, options, rejects_path, progress)
+    summary.files += refused
+    return summary
+
+
+def import_sources(
+    conn_or_path: sqlite3.Connection | str | Path,
+    sources: list[Source],
+    options: Options,
+    rejects_path: str | Path | None = None,
+    progress: Progress | None = None,
+) -> ImportSummary:
+    """The same for files whose format is known. Raises UnknownFormat, BadParameter."""
     rejects = Path(rejects_path) if rejects_path is not None else None
     for source in sources:
         if rejects and rejects.exists() and rejects.samefile(source.path):
             raise BadParameter(f"{rejects} is one of the files to import: name another for rejects")
+        source.with_vectors = options.with_vectors
     if rejects and not rejects.parent.is_dir():
         raise BadParameter(f"the folder {rejects.parent} does not exist: create it first")
-    if isinstance(conn_or_path, (str, Path)):
-        path = Path(conn_or_path)
-        is_new = not path.exists()
+    if not isinstance(conn_or_path, (str, Path)):
+        schema.require_memory(conn_or_path)
+        return _transaction(conn_or_path, sources, options, rejects, progress)
+    path = Path(conn_or_path)
+    is_new = not path.exists()
+    try:
+        conn = open_memory(path)
         try:
-            conn = open_memory(path)
-            try:
-                return _transaction(conn, sources, refused, create_missing, rejects, progress)
-            finally:
-                conn.close()
-        except BaseException as error:
-            if is_new:
-                _remove_empty(path)
-            if isinstance(error, sqlite3.DatabaseError):
-                raise connection.unusable(path, error) from error
-            raise
-    schema.require_memory(conn_or_path)
-    return _transaction(conn_or_path, sources, refused, create_missing, rejects, progress)
+            return _transaction(conn, sources, options, rejects, progress)
+        finally:
+            conn.close()
+    except BaseException as error:
+        if is_new:
+            _remove_empty(path)
+        if isinstance(error, sqlite3.DatabaseError):
+            raise connection.unusable(path, error) from error
+        raise
 
 
 def open_memory(path: Path) -> sqlite3.Connection:
@@ -96,8 +164,7 @@ def _sniff_all(paths: Iterable[str | Path]) -> tuple[list[Source], list[FileSumm
 def _transaction(
     conn: sqlite3.Connection,
     sources: list[Source],
-    refused: list[FileSummary],
-    create_missing: bool,
+    options: Options,
     rejects_path: Path | None,
     progress: Progress | None,
 ) -> ImportSummary:
@@ -106,17 +173,21 @@ def _transaction(
         conn.execute("begin immediate")
         try:
             with schema.guarded(conn, "import"):
-                summary = _import(conn, sources, rejects, create_missing, progress)
+                summary = Import(conn, sources, rejects, options).run(progress)
                 if not summary.lines_add_up():
                     raise RuntimeError(
                         f"lines do not add up, so nothing was imported: {summary.as_dict()}"
                     )
+                if options.only_changes and not any(file.changed for file in summary.files):
+                    raise NothingChanged(summary)
             conn.commit()
+        except NothingChanged as unchanged:
+            conn.rollback()
+            return unchanged.summary
         except BaseException:
             conn.rollback()
             raise
         rejects.publish()
-    summary.files += refused
     return summary
 
 
@@ -131,85 +202,101 @@ def _without_map(conn: sqlite3.Connection) -> Iterator[None]:
         conn.execute(f"pragma mmap_size={int(mapped)}").close()
 
 
-def _import(
-    conn: sqlite3.Connection,
-    sources: list[Source],
-    rejects: Rejects,
-    create_missing: bool,
-    progress: Progress | None,
-) -> ImportSummary:
-    # Filling the text index once at the end takes 2.5 times a plain insert of the rows, the
-    # triggers 6 to 11 times.
-    schema.drop_triggers(conn)
-    entities = EntityWriter(conn)
-    links = LinkWriter(conn, entities, rejects)
-    summary = ImportSummary()
-    files: dict[int, FileSummary] = {}
-    started = now_sql()
-    for source in sources:
-        import_id = conn.execute(
+class Import:
+    """One import, inside its transaction and with the guard set."""
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        sources: list[Source],
+        rejects: Rejects,
+        options: Options,
+    ) -> None:
+        self.conn, self.sources, self.rejects, self.options = conn, sources, rejects, options
+        self.summary = ImportSummary()
+        self.files: dict[int, FileSummary] = {}
+        self.baselines: dict[int, Baseline] = {}
+        self.started = now_sql()
+
+    def run(self, progress: Progress | None) -> ImportSummary:
+        """Read all files, then settle what names entities of any of them."""
+        # Filling the text index once at the end is several times as fast as the triggers.
+        schema.drop_triggers(self.conn)
+        self.entities = EntityWriter(self.conn, self.started)
+        self.staging = Staging(self.conn, self.entities, self.rejects)
+        for source in self.sources:
+            self._read(source, progress)
+        if not any(file.accepted or file.beside for file in self.summary.files):
+            raise UnknownFormat(_nothing_read(self.summary))
+        self._settle()
+        self.staging.drop()
+        schema.create_triggers(self.conn)
+        return self.summary
+
+    def _begin(self, source: Source) -> tuple[int, FileSummary]:
+        """The row of the log; its counts follow at the end."""
+        name = storable(source.path.name)
+        import_id = self.conn.execute(
             "insert into limbic_imports(source, format, counts, started_at, finished_at)"
             " values (?, ?, '{}', ?, ?)",
-            [_storable(source.path.name), source.format, started, started],
+            [name, source.format, self.started, self.started],
         ).lastrowid
-        file = FileSummary(_storable(source.path.name), source.format)
-        files[import_id] = file
-        summary.files.append(file)
-        _read(source, import_id, file, entities, links, rejects, progress)
-    entities.flush()
-    links.flush()
-    if not any(file.accepted for file in summary.files):
-        raise UnknownFormat(_nothing_read(summary))
-    if create_missing:
-        links.make_stubs(files)
-    links.fold_names()
-    links.settle_relations(files)
-    links.settle_accesses(files)
-    links.report_near_equal(summary)
-    entities.settle_activity()
-    rejects.flush()
-    schema.fill_indexes(conn, entities.above, entities.observations.above)
-    for import_id, file in files.items():
-        conn.execute(
-            "update limbic_imports set counts = ?, finished_at = ? where id = ?",
-            [json.dumps(file.as_dict(), ensure_ascii=False), now_sql(), import_id],
+        file = FileSummary(name, source.format, source.unit)
+        self.files[import_id] = file
+        self.summary.files.append(file)
+        self.baselines[import_id] = Baseline(
+            self.conn, source, import_id, self.options.restore_removed
         )
-    for table in _TEMPORARY:
-        conn.execute(f"drop table temp._limbic_import_{table}")
-    schema.create_triggers(conn)
-    return summary
+        return import_id, file
+
+    def _read(self, source: Source, progress: Progress | None) -> None:
+        """Stream one file: entities are written at once, what names them is staged."""
+        import_id, file = self._begin(source)
+        self.entities.begin(self.baselines[import_id])
+        last = 0
+        for line, raw, row in source.items(file.notes, progress):
+            if isinstance(row, Entity):
+                self.entities.add(row, line, file)
+            elif isinstance(row, Rejection):
+                file.rejected += 1
+                self.rejects.add(import_id, file, line, row.reason, raw)
+            else:
+                self.staging.add(row, import_id, line, raw)
+                _count(row, file, shared=line == last)
+            last = line
+        self.entities.end()
+        self.staging.flush()
+        counted = source.counted
+        file.lines, file.blank, file.glued = counted.lines, counted.blank, counted.glued
+        file.beside = counted.beside
+
+    def _settle(self) -> None:
+        if self.options.create_missing:
+            self.staging.make_stubs(self.files)
+        self.staging.fold_names()
+        settle_relations(self.staging, self.files, self.baselines)
+        settle_uses(self.staging, self.files, self.baselines)
+        settle_insights(self.staging, self.files, self.baselines, self.started)
+        self.staging.report_near_equal(self.summary)
+        self.entities.settle_activity()
+        settle_vectors(self.staging, self.files, self.options.vectors_model)
+        self.rejects.flush()
+        schema.fill_indexes(self.conn, self.entities.above, self.entities.observations.above)
+        for source, (import_id, file) in zip(self.sources, self.files.items(), strict=True):
+            if source.whole:
+                file.entities.gone, file.observations.gone = self.baselines[import_id].gone()
+                file.relations.gone = relations_gone(self.baselines[import_id])
+            self.conn.execute(
+                "update limbic_imports set counts = ?, finished_at = ? where id = ?",
+                [json.dumps(file.as_dict(), ensure_ascii=False), now_sql(), import_id],
+            )
 
 
-def _read(
-    source: Source,
-    import_id: int,
-    file: FileSummary,
-    entities: EntityWriter,
-    links: LinkWriter,
-    rejects: Rejects,
-    progress: Progress | None,
-) -> None:
-    """Stream one file: entities are written at once, what names them is staged."""
-    for line, raw, row in source.items(file.notes, progress):
-        if isinstance(row, Entity):
-            entities.add(row, line, file)
-        elif isinstance(row, Rejection):
-            file.rejected += 1
-            rejects.add(import_id, file, line, row.reason, raw)
-        else:
-            links.add(row, import_id, line, raw)
-            if isinstance(row, Relation):
-                file.relations.lines += 1
-            elif isinstance(row, Access):
-                file.access.lines += 1
-                file.access.names += len(row.names)
-    counted = source.counted
-    file.lines, file.blank, file.glued = counted.lines, counted.blank, counted.glued
-
-
-def _storable(name: str) -> str:
-    """A file name may hold bytes that are no text."""
-    return name.encode("utf-8", "replace").decode("utf-8")
+def _count(row: Link, file: FileSummary, *, shared: bool) -> None:
+    if isinstance(row, Access):
+        file.access.names += len(row.names)
+    getattr(file, _GROUPS[type(row)]).lines += 1
+    file.shared += shared and isinstance(row, Insight)
 
 
 def _nothing_read(summary: ImportSummary) -> str:

@@ -15,7 +15,7 @@ create table if not exists _limbic_source_entities (
   entity_id integer not null, -- stays when the entity goes: that is how it is known
   import_id integer not null, -- the last import that had it
   entity_type text,
-  archived integer not null default 0,
+  archived_at text,
   valid_from text,
   valid_to text,
   observations blob not null, -- eight bytes each: digest of the text, and flags
