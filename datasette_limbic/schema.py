@@ -141,7 +141,7 @@ def _roomy(conn: sqlite3.Connection) -> Iterator[None]:
     conn.execute("insert into _limbic_fts(_limbic_fts, rank) values ('hashsize', ?)", [_FTS5_ROOM])
 
 
-_ROOM = 32 * 1024 * 1024
+_ROOM = 8 * 1024 * 1024
 _FTS5_ROOM = 1024 * 1024  # FTS5's own default
 
 

@@ -30,6 +30,7 @@ def sync(
     full: bool = False,
     batch_size: int | None = None,
     reembed: bool = False,
+    repair: bool = False,
 ) -> SyncSummary:
     """Embed what changed in both collections, prune what went, index the vectors, repair FTS.
 
@@ -37,14 +38,21 @@ def sync(
     collection's, else the packaged one. ``full`` checks every text instead of those marked,
     which finds what went past the triggers, and a change of ``snapshot_max_chars`` or of
     ``settings.passage_prefix``. ``reembed`` discards the vectors first, and may change the
-    model. ``progress(done, total, collection)`` is called after each step.
+    model. ``repair`` first puts right what ``datasette limbic check`` finds and what can be
+    rebuilt, then syncs as ``full`` does, and says what is left for a person.
+    ``progress(done, total, collection)`` is called after each step.
 
     Raises NotAMemory, UnknownModel, VectorsUnavailable (the model failed), and
     IndexedElsewhere where the collection has vectors of another model.
     """
-    require_memory(conn)
     started = time.monotonic()
     summary = SyncSummary(vectors_missing=vec_missing(conn))
+    if repair:
+        from .repairing import repair as put_right  # an ordinary sync has no use for the checks
+
+        summary.repaired = put_right(conn, settings=settings)
+        full = True
+    require_memory(conn)
     # nothing is touched when one of the two cannot be synced
     jobs = [Job(conn, name, model, settings, reembed) for name in COLLECTIONS]
     summary.text_added, summary.text_removed = repair_text_indexes(conn, full=full)
@@ -52,5 +60,9 @@ def sync(
         job.batch_size, job.progress, job.full = batch_size, progress, full
         job.usable = summary.vectors_missing is None
         summary.collections.append(job.run())
+    if repair:
+        from .integrity import check
+
+        summary.left = check(conn, settings=settings).findings
     summary.seconds = round(time.monotonic() - started, 3)
     return summary

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .integrity import Result
+    from .repairing import Repaired
 
 
 @dataclass
@@ -32,21 +36,26 @@ class SyncSummary:
     text_removed: int = 0
     vectors_missing: str | None = None
     seconds: float = 0.0
+    repaired: list[Repaired] = field(default_factory=list)
+    left: list[Result] = field(default_factory=list)
+    """What ``repair`` left alone, since only a person can decide."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was brought in line."""
-        return bool(self.text_added or self.text_removed) or any(
+        repaired = any(not one.failed for one in self.repaired)
+        return bool(self.text_added or self.text_removed or repaired) or any(
             c.embedded or c.pruned or c.verified or c.rebuilt for c in self.collections
         )
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, for JSON."""
-        return {**asdict(self), "changed": self.changed}
+        left = [result.as_dict() for result in self.left]
+        return {**asdict(self), "left": left, "changed": self.changed}
 
     def text(self) -> str:
         """The same in a few lines for a terminal."""
-        lines = []
+        lines = [one.text() for one in self.repaired]
         for c in self.collections:
             lines.append(
                 f"{c.collection}: {c.embedded} embedded, {c.verified} already right, "
@@ -65,4 +74,6 @@ class SyncSummary:
             lines.append("text index: in step")
         if self.vectors_missing:
             lines.append(f"no vector search: {self.vectors_missing}")
+        for result in self.left:
+            lines += ["", *result.lines()]
         return "\n".join(lines)

@@ -124,3 +124,20 @@ def test_help_teaches():
     text = run("--help").output
     for line in ("llm embed-multi entities -d memory.db", "llm similar", "--reembed"):
         assert line in text
+
+
+def test_repair(path, conn, models):
+    fill(conn, 2)
+    run(path, "-m", "bag")
+    conn.execute("insert into _limbic_guard values ('my script')")
+    conn.execute("update entities set confidence = 3 where id = 1")
+    conn.commit()
+    result = run(path, "--repair")
+    assert result.exit_code == 0, result.output
+    assert "repaired: guards left behind" in result.stdout
+    assert "0 embedded, 2 already right" in result.stdout
+    assert "needs a person, who may run:" in result.stdout
+    assert "update entities set confidence = 1.0 where" in result.stdout
+    found = json.loads(run(path, "--repair", "--json").stdout)
+    assert found["repaired"] == []
+    assert [one["name"] for one in found["left"]] == ["values.entities.confidence"]

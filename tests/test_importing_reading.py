@@ -76,7 +76,8 @@ def test_shape_is_told_by_content(tmp_path: Path, content: str, expected: str) -
         (b"PK\x03\x04rest", ["ZIP"]),
         (b"name,price\ntea,3\n", ["no JSON", "name,price"]),
         (b"42", ["no JSON"]),
-        (b'{"engrama_export": 1, "version": "0.18.1"}\n', ["Engrama", "not read yet"]),
+        (b'{"engrama_export": 2, "version": "1.0"}\n', ["Engrama", "format 2", "update"]),
+        (b'{"limbic_export": 2, "tables": {}}\n', ["full export", "version 2", "pip install -U"]),
     ],
 )
 def test_what_is_no_memory_is_named(tmp_path: Path, content: bytes, words: list[str]) -> None:
@@ -103,10 +104,10 @@ def test_directory_missing_file_and_databases(tmp_path: Path) -> None:
         conn.execute(f"create table {table}(id)")
     conn.commit()
     conn.close()
-    with pytest.raises(UnknownFormat, match=r"MCP Memory v2.*not supported yet"):
+    with pytest.raises(UnknownFormat, match=r"another program.*no column name"):
         sniff(other)
     new_memory(tmp_path / "ours.db").close()
-    with pytest.raises(UnknownFormat, match=r"datasette-limbic.*not supported yet"):
+    with pytest.raises(UnknownFormat, match=r"datasette limbic export"):
         sniff(tmp_path / "ours.db")
 
 

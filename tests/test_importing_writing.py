@@ -140,14 +140,7 @@ def test_files_of_the_official_server(conn: Any, name: str) -> None:
     counts = json.loads((PEER / "counts.json").read_text(encoding="utf-8"))[name]
     assert one(conn, "select count(*) from entities") == counts["entities"]
     assert one(conn, "select count(*) from relations") == counts["relations"]
-    strings = counts["observation_strings"] + counts.get("observation_objects", 0)
-    assert one(conn, "select count(*) from observations") == strings
-    if "observation_strings" in counts and "exact_duplicate_observations" in counts:
-        # a repetition inside one line is kept; the figure counts distinct ones
-        distinct = one(
-            conn, "select count(*) from (select distinct entity_id, content from observations)"
-        )
-        assert distinct == counts["observations"]
+    assert one(conn, "select count(*) from observations") == counts["observations"]
 
 
 def check_file(conn: Any, path: Path) -> None:
@@ -156,7 +149,9 @@ def check_file(conn: Any, path: Path) -> None:
     summary = import_files(conn, [path])
     assert summary.lines_add_up()
     found, links = graph(conn)
-    assert {name: Counter(texts) for name, texts in found.items()} == observations
+    assert {name: Counter(texts) for name, texts in found.items()} == {
+        name: Counter(set(texts)) for name, texts in observations.items()
+    }
     assert links == relations
     file = summary.files[0]
     assert file.relations.dangling == dangling
@@ -207,9 +202,7 @@ def test_odd_lines(conn: Any, tmp_path: Path) -> None:
 # merging ----------------------------------------------------------------------------------------
 
 
-def test_same_names_merge_and_copies_are_kept_as_often_as_one_line_has_them(
-    conn: Any, tmp_path: Path
-) -> None:
+def test_same_names_merge_and_a_text_of_one_entity_is_kept_once(conn: Any, tmp_path: Path) -> None:
     summary = run(
         conn,
         tmp_path,
@@ -218,10 +211,16 @@ def test_same_names_merge_and_copies_are_kept_as_often_as_one_line_has_them(
         entity("A", "x", "x", "x"),
         entity("A", entityType="Other"),
     )
-    assert graph(conn)[0] == {"A": ["x", "x", "y", "z", "x"]}
+    assert graph(conn)[0] == {"A": ["x", "y", "z"]}
     file = summary.files[0]
     assert (file.entities.created, file.entities.merged) == (1, 3)
-    assert (file.observations.added, file.observations.already_there) == (5, 3)
+    counts = file.observations
+    assert (counts.added, counts.already_there, counts.skipped) == (3, 2, 3)
+    assert file.skipped_observations[0] == {
+        "line": 1,
+        "name": "A",
+        "reason": "the same text again",
+    }
     assert file.type_conflicts == [{"line": 4, "name": "A", "kept": "T", "given": "Other"}]
 
 
@@ -822,6 +821,10 @@ def test_random_rows_never_raise_add_up_and_repeat_without_effect(
         "co_occurrences",
         "entity_access_log",
         "limbic_stale",
+        "_limbic_sources",
+        "_limbic_source_entities",
+        "_limbic_source_relations",
+        "_limbic_source_counts",
         *reversed(LOGS),
     ):
         conn.execute(f"delete from {table}")

@@ -24,7 +24,7 @@ from embedding_helpers import (
 from llm.cli import cli as llm_cli
 from sqlite_utils import Database
 
-from datasette_limbic import connection, embedding, schema, vectors
+from datasette_limbic import connection, embedding, repairing, schema, vectors
 from datasette_limbic.errors import (
     IndexedElsewhere,
     NotAMemory,
@@ -655,6 +655,68 @@ def test_negative_ids(conn, models):
     sync(conn, model="bag")
     assert indexed(conn) == {-10, -13}
     assert not sync(conn).changed
+    assert in_step(conn)
+
+
+# repair -------------------------------------------------------------------------------------
+
+
+def test_repair_of_a_sound_memory_changes_nothing(conn, models):
+    fill_and_sync(conn, 3)
+    summary = sync(conn, repair=True)
+    assert (summary.repaired, summary.left, summary.changed) == ([], [], True)  # all verified
+    assert counts(summary) == {"entities": (0, 3, 0), "observations": (0, 6, 0)}
+    assert in_step(conn)
+
+
+def test_repair_where_the_text_index_is_gone(conn, models):
+    fill_and_sync(conn, 3)
+    conn.execute("drop table _limbic_fts")
+    conn.execute("drop table _limbic_trigram")
+    conn.execute("drop table _limbic_fts_vocab")
+    conn.commit()
+    summary = sync(conn, repair=True)
+    assert [one.name for one in summary.repaired] == ["schema.tables"]
+    assert len(indexed(conn)) == 9
+    assert in_step(conn)
+
+
+def test_repair_of_a_memory_whose_marks_are_gone(conn, models):
+    fill_and_sync(conn, 3)
+    conn.execute("drop table limbic_stale")
+    conn.commit()
+    with pytest.raises(NotAMemory):
+        sync(conn)
+    assert sync(conn, repair=True).left == []
+    assert in_step(conn)
+
+
+def test_repair_waits_for_no_lock_and_leaves_none(path, conn, models):
+    fill_and_sync(conn, 2)
+    conn.execute("insert into _limbic_guard values ('x')")
+    conn.commit()
+    conn.execute("pragma busy_timeout = 50")
+    with closing(sqlite3.connect(str(path))) as other:
+        other.execute("begin immediate")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            sync(conn, repair=True)
+        other.rollback()
+    assert not conn.in_transaction
+    assert [one.name for one in sync(conn, repair=True).repaired] == ["marks.guard"]
+
+
+def test_repair_of_no_memory():
+    with closing(sqlite3.connect(":memory:")) as bare, pytest.raises(NotAMemory):
+        sync(bare, repair=True)
+
+
+def test_many_texts_are_indexed_anew_at_once(conn, models, monkeypatch):
+    fill_and_sync(conn, 5)
+    monkeypatch.setattr(repairing, "_ROW_BY_ROW", 3)
+    conn.execute("delete from _limbic_fts")
+    conn.commit()
+    assert [one.name for one in sync(conn, repair=True).repaired] == ["text.words"]
+    assert len(indexed(conn)) == 15
     assert in_step(conn)
 
 

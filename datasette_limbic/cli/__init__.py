@@ -11,9 +11,11 @@ import click
 COMMANDS = {
     "init": ("init", "init_command"),
     "import": ("import_", "import_command"),
+    "export": ("export", "export_command"),
     "sync": ("sync", "sync_command"),
     "search": ("search", "search_command"),
     "status": ("status", "status_command"),
+    "check": ("check", "check_command"),
     "demo": ("demo", "demo_command"),
     "decay": ("decay", "decay_command"),
 }

@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
+from ..errors import BadParameter
 from ..importing import import_files
+from ..importing.writing import Options
 from .common import reports_errors
 
 
@@ -31,6 +33,21 @@ from .common import reports_errors
     metavar="FILE",
     help="Write every line that was left out here, as JSON Lines: file, line, reason, raw.",
 )
+@click.option(
+    "--watch",
+    "is_watching",
+    is_flag=True,
+    help="Import the files (JSON Lines) as they are, then what is added or changed in them, until "
+    "stopped with Ctrl-C.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: how often to look.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @reports_errors
@@ -39,6 +56,8 @@ def import_command(
     database: str,
     create_missing: bool,
     rejects: Path | None,
+    is_watching: bool,
+    interval: float,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -70,6 +89,17 @@ def import_command(
 
     Exit code 0, also where lines were left out; 1 where nothing could be read.
     """
+    if is_watching:
+        from .watch import follow
+
+        if rejects:
+            raise BadParameter(
+                "--rejects holds what one import left out, and --watch makes many: import the "
+                "files once with --rejects, or leave it out (limbic_import_rejects has them too)"
+            )
+        options = Options(create_missing=create_missing)
+        follow(database, files, options, interval, as_json=as_json, quiet=quiet)
+        return
     with ExitStack() as stack:
         progress = None
         if sys.stderr.isatty() and not quiet:

@@ -24,6 +24,11 @@ from .common import reports_errors, takes_settings
 @click.option("--full", is_flag=True, help="Check every text, not only what is marked as changed.")
 @click.option("--reembed", is_flag=True, help="Discard all vectors first; may change the model.")
 @click.option(
+    "--repair",
+    is_flag=True,
+    help="First repair what 'datasette limbic check' finds and what can be rebuilt; then --full.",
+)
+@click.option(
     "--batch-size", type=click.IntRange(1), help="Texts embedded (and committed) at a time."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -34,6 +39,7 @@ def sync_command(
     model: str | None,
     full: bool,
     reembed: bool,
+    repair: bool,
     batch_size: int | None,
     as_json: bool,
     settings: Settings,
@@ -57,6 +63,7 @@ def sync_command(
     Examples:
       datasette limbic sync memory.db
       datasette limbic sync memory.db --full
+      datasette limbic sync memory.db --repair
       datasette limbic sync memory.db --reembed -m sentence-transformers/all-MiniLM-L6-v2
     """
     from ..connection import connect
@@ -71,6 +78,7 @@ def sync_command(
                 settings=settings,
                 full=full,
                 reembed=reembed,
+                repair=repair,
                 batch_size=batch_size,
                 progress=bars.show if sys.stderr.isatty() else None,
             )

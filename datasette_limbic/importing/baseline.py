@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
+from .batches import Inserts
 from .items import Entity, Observation
 from .source import Source
 
@@ -21,6 +22,7 @@ ENDED, FLAGGED = 1, 2
 # Texts remembered of entities that come again, over all of them.
 _REMEMBERED = 100_000
 _FLAGS = tuple(bytes([i]) for i in range(4))
+_NO_FLAGS = _FLAGS[0]
 
 _UPSERT = """
 insert into _limbic_source_entities(source_id, key, entity_id, import_id, entity_type,
@@ -37,6 +39,16 @@ def digest(content: object) -> bytes:
     """16 bytes that stand for a text."""
     data = content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
     return blake2b(data, digest_size=16).digest()
+
+
+def digests(entity: Entity) -> list[bytes]:
+    """Digests of its observations."""
+    if entity.only_texts:
+        return [
+            blake2b(o[0].encode("utf-8", "replace"), digest_size=16).digest()
+            for o in entity.observations
+        ]
+    return [digest(o.content) for o in entity.observations]
 
 
 def brief(found: bytes, observation: Observation) -> bytes:
@@ -80,6 +92,8 @@ class State:
         self.now: Fields | None = None if is_earlier else fields
         self.texts: dict[bytes, Text] = {}
         self.dirty = False
+        #: whether the entity is counted as created or updated
+        self.counted = not is_earlier
         for at in range(0, len(blob), WIDTH):
             text = self.texts.setdefault(blob[at : at + 7], Text(0, 3))
             text.count += 1
@@ -87,7 +101,6 @@ class State:
 
     def see(self, entity: Entity, digests: list[bytes]) -> None:
         """Take in what one row of this import says."""
-        self.dirty = True
         given = Fields(entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
         if self.now is None:
             self.now = given
@@ -95,8 +108,13 @@ class State:
             self.now = Fields(
                 *(new if old is None else old for old, new in zip(self.now, given, strict=True))
             )
+        self.see_texts(entity.observations, digests)
+
+    def see_texts(self, observations: list[Observation], digests: list[bytes]) -> None:
+        """Take in more of its observations."""
+        self.dirty = True
         counts: dict[bytes, int] = {}
-        for observation, found in zip(entity.observations, digests, strict=True):
+        for observation, found in zip(observations, digests, strict=True):
             text = self.texts.setdefault(found[:7], Text())
             counts[found] = counts.get(found, 0) + 1
             text.now = max(text.now, counts[found])
@@ -107,7 +125,7 @@ class State:
         one that was removed here."""
         return b"".join(
             (key + _FLAGS[text.now_flags if text.now else text.flags]) * max(text.count, text.now)
-            for key, text in self.texts.items()
+            for key, text in sorted(self.texts.items())
         )
 
     def gone(self) -> int:
@@ -124,6 +142,7 @@ class Baseline:
         self, conn: sqlite3.Connection, source: Source, import_id: int, restore: bool = False
     ) -> None:
         self.conn, self.import_id, self.restore = conn, import_id, restore
+        self.complete_rows = source.complete_rows
         location = blake2b(str(source.path.resolve()).encode("utf-8", "replace"), digest_size=16)
         self.source_id = int(
             conn.execute(
@@ -143,6 +162,12 @@ class Baseline:
             is not None
         )
         self.pending: dict[str, tuple[Any, ...]] = {}
+        self.evicted: dict[str, tuple[Any, ...]] = {}
+        self.new = Inserts(
+            "_limbic_source_entities",
+            ("source_id", "key", "entity_id", "import_id", "observations"),
+            dict.fromkeys(Fields._fields, "null"),
+        )
         self.states: OrderedDict[str, State] = OrderedDict()
         self.remembered = 0
         self.gone_texts = 0
@@ -152,11 +177,13 @@ class Baseline:
         if key in self.states:
             self.states.move_to_end(key)
             return self.states[key]
+        waiting = self.pending.pop(key, None) or self.evicted.pop(key, None)
         row = (
-            self.pending.pop(key, None)
+            waiting
             or self.conn.execute(
-                "select source_id, key, entity_id, import_id, entity_type, archived_at, valid_from,"
-                " valid_to, observations from _limbic_source_entities where source_id = ? and key = ?",
+                "select source_id, key, entity_id, import_id, entity_type, archived_at,"
+                " valid_from, valid_to, observations from _limbic_source_entities"
+                " where source_id = ? and key = ?",
                 [self.source_id, key],
             ).fetchone()
         )
@@ -166,31 +193,30 @@ class Baseline:
         while self.states and self.remembered > _REMEMBERED:
             self._forget()
         state = State(entity_id, import_id, Fields(*fields), blob, import_id != self.import_id)
-        state.dirty = import_id == self.import_id  # it may come from what waited
+        state.dirty = waiting is not None
         self.remembered += len(state.texts)
         self.states[key] = state
         return state
 
     def note(self, key: str, entity_id: int, entity: Entity, digests: list[bytes]) -> None:
         """Keep what the source says of an entity of which nothing was known before."""
-        self.pending[key] = (
-            self.source_id,
-            key,
-            entity_id,
-            self.import_id,
-            entity.entity_type,
-            entity.archived_at,
-            entity.valid_from,
-            entity.valid_to,
-            b"".join(map(brief, digests, entity.observations)),
-        )
+        fields = (entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
+        if entity.only_texts:
+            blob = b"".join([found[:7] + _NO_FLAGS for found in sorted(digests)])
+        elif len(set(digests)) == len(digests):
+            blob = b"".join(sorted(map(brief, digests, entity.observations)))
+        else:
+            state = State(entity_id, self.import_id, Fields(*fields), b"", is_earlier=False)
+            state.see_texts(entity.observations, digests)
+            blob = state.blob()
+        self.pending[key] = (self.source_id, key, entity_id, self.import_id, *fields, blob)
 
     def _forget(self) -> None:
         key, state = self.states.popitem(last=False)
         self.remembered -= len(state.texts)
         self.gone_texts += state.gone()
         if state.dirty:
-            self.pending[key] = self._row(key, state)
+            self.evicted[key] = self._row(key, state)
 
     def _row(self, key: str, state: State) -> tuple[Any, ...]:
         fields = state.now or state.before
@@ -199,14 +225,17 @@ class Baseline:
 
     def flush(self) -> None:
         """Write what waits."""
-        rows = [*self.pending.values()]
+        for source_id, key, entity_id, import_id, *fields, blob in self.pending.values():
+            self.new.add((source_id, key, entity_id, import_id, blob), *fields)
+        self.new.flush(self.conn)
+        rows = [*self.evicted.values()]
         for key, state in self.states.items():
             if state.dirty:
                 rows.append(self._row(key, state))
                 state.dirty = False
-        if rows:
-            self.conn.executemany(_UPSERT, rows)
+        self.conn.executemany(_UPSERT, rows)
         self.pending.clear()
+        self.evicted.clear()
 
     def gone(self) -> tuple[int, int]:
         """How many entities, and observations of those that stayed, an earlier import had and

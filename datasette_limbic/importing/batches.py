@@ -36,13 +36,13 @@ class Inserts:
         else:
             self.rows[mask] = [row]
 
-    def plain(self, row: tuple[Any, ...]) -> None:
-        """One row with none of the optional columns: the same as ``add(row)``, but fast."""
-        self.waiting += 1
+    def plain(self, rows: list[tuple[Any, ...]]) -> None:
+        """Rows with none of the optional columns."""
+        self.waiting += len(rows)
         if 0 in self.rows:
-            self.rows[0].append(row)
+            self.rows[0] += rows
         else:
-            self.rows[0] = [row]
+            self.rows[0] = rows
 
     def flush(self, conn: sqlite3.Connection) -> None:
         """Write everything that waits."""

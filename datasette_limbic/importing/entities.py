@@ -8,9 +8,10 @@ from datasette.utils.sqlite import sqlite3
 
 from ..times import parse_time
 from .baseline import Baseline, Fields, State, digest
+from .baseline import digests as digests_of
 from .batches import Inserts
-from .items import GENERIC, Entity
-from .observations import ObservationWriter
+from .items import GENERIC, Entity, Observation, Observations
+from .observations import ObservationWriter, United
 from .summary import FileSummary
 
 _BATCH = 5000
@@ -113,14 +114,14 @@ class EntityWriter:
         row = self._find(entity.name, state)
         if row is not None and state is None:
             state = base.state(key)  # an earlier row of this import
-        digests = [digest(o.content) for o in entity.observations]
+        digests = digests_of(entity)
         if row is None and state is not None and not base.restore:
             self._stay_away(key, state, entity, digests, file)
             return
         if row is None:
             file.entities.created += 1
             entity_id = self._create(entity)
-            self.observations.insert_all(entity_id, entity.observations)
+            self.observations.insert_all(entity_id, entity)
             counts.added += len(entity.observations)
         else:
             file.entities.merged += 1
@@ -129,16 +130,14 @@ class EntityWriter:
             is_first = state is not None and state.now is None
             before = state.before if state and is_first and not base.restore else None
             changed = self._merge(row, entity, line, file, before)
-            if entity.observations and not self.observations.known(entity_id):
-                self.flush()
             if entity.replaces and state and state.before:
                 at = entity.updated_at or self.now
                 counts.replaced += self.observations.replace(entity_id, entity, state, at)
-            united = self.observations.unite(
-                entity_id, entity.observations, digests, None if base.restore else state
-            )
-            counts.add(united)
-            file.entities.updated += changed or bool(united.added or united.updated)
+            united = self._unite(entity_id, entity.observations, digests, state, file)
+            if changed or united.added or united.updated:
+                file.entities.updated += 1
+                if state is not None:
+                    state.counted = True
         if state is None:
             base.note(key, entity_id, entity, digests)
         else:
@@ -149,6 +148,47 @@ class EntityWriter:
         self._note_times(entity_id, entity)
         if self.observations.new.waiting + self.new.waiting >= _BATCH:
             self.flush()
+
+    def add_observations(self, row: Observations, file: FileSummary) -> None:
+        """More observations of an entity whose own row came before."""
+        base = self.baseline
+        assert base is not None
+        if row.entity in self.names:
+            self.flush()
+        state = base.state(row.entity)
+        assert state is not None
+        found = self._find(row.entity, state)
+        digests = [digest(o.content) for o in row.observations]
+        file.observations.in_file += len(row.observations)
+        if found is None:
+            file.observations.removed_here += len(row.observations)
+        else:
+            united = self._unite(found[0], row.observations, digests, state, file)
+            self._note_times(found[0], Entity(row.entity, None, row.observations, []))
+            if (united.added or united.updated) and not state.counted:
+                state.counted = True
+                file.entities.updated += 1
+        state.see_texts(row.observations, digests)
+        if self.observations.new.waiting + self.new.waiting >= _BATCH:
+            self.flush()
+
+    def _unite(
+        self,
+        entity_id: int,
+        observations: list[Observation],
+        digests: list[bytes],
+        state: State | None,
+        file: FileSummary,
+    ) -> United:
+        assert self.baseline is not None
+        if observations and not self.observations.known(entity_id):
+            self.flush()
+        restore = self.baseline.restore
+        united = self.observations.unite(
+            entity_id, observations, digests, None if restore else state
+        )
+        file.observations.add(united)
+        return united
 
     def _find(self, name: str, state: State | None) -> tuple[Any, ...] | None:
         """The entity that this one became before (renamed since, maybe), else the one so named."""
@@ -202,6 +242,9 @@ class EntityWriter:
         kind = self._settle_type(kind, entity, line, file, before)
         if entity.confidence is not None and confidence == 1.0 and entity_id > self.above:
             confidence = entity.confidence
+        if before and not self.baseline.complete_rows:
+            # what this row leaves out may stand in another one
+            before = Fields(*(b if t else None for b, t in zip(before, _told(entity), strict=True)))
         archived_now = _settle(archived, entity.archived_at, before and (before.archived_at,))
         if before and before.archived_at and entity.archived_at:
             archived_now = archived  # still archived there, whatever the date is by now
@@ -252,7 +295,8 @@ class EntityWriter:
     def _note_times(self, entity_id: int, entity: Entity) -> None:
         """Its own last activity, and the newest time that the file knows of it."""
         known = [t for t in (entity.created_at, entity.updated_at) if t]
-        known += [o.created_at for o in entity.observations if o.created_at]
+        if not entity.only_texts:
+            known += [o.created_at for o in entity.observations if o.created_at]
         if known or entity.last_activity_at:
             newest = max(known) if known else None
             self.times.append((entity_id, entity.last_activity_at, newest))
@@ -304,6 +348,10 @@ def _highest_id(conn: sqlite3.Connection, has_sequence: bool) -> int:
         row = conn.execute("select seq from sqlite_sequence where name = 'entities'").fetchone()
         found += [row[0]] if row else []
     return max(int(number) for number in found)
+
+
+def _told(entity: Entity) -> Fields:
+    return Fields(entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
 
 
 def _settle(ours: Any, theirs: Any, before: tuple[Any] | None) -> Any:

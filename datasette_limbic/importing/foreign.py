@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
-from datasette.utils.sqlite import sqlite3
+SQLITE_MAGIC = b"SQLite format 3\x00"
 
+# Of another program's tables, this many are named.
+_SHOWN = 8
 _MAGIC = {
     b"\x1f\x8b": "compressed with gzip: unpack it first (gunzip)",
     b"PK\x03\x04": "a ZIP archive: unpack it first",
@@ -19,8 +23,6 @@ _MAGIC = {
 
 def describe_binary(path: Path, head: bytes) -> str | None:
     """What the file is, to complete "FILE is …", or None when it may be UTF-8 text."""
-    if head.startswith(b"SQLite format 3\x00"):
-        return _describe_sqlite(path)
     for magic, what in _MAGIC.items():
         if head.startswith(magic):
             return what
@@ -48,20 +50,25 @@ def _wide_encoding(head: bytes) -> str | None:
     return None
 
 
-def _describe_sqlite(path: Path) -> str:
-    """A database, and whose: only the names of tables are looked at, read-only."""
-    try:
-        conn = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            names = {row[0] for row in conn.execute("select name from sqlite_master")}
-        finally:
-            conn.close()
-    except sqlite3.DatabaseError as error:
-        return f"a SQLite database that cannot be opened ({error})"
-    not_yet = "importing SQLite memory files is not supported yet"
-    if "limbic_stale" in names:
-        return f"a memory database of datasette-limbic: {not_yet}; export it as JSON Lines"
-    if {"entities", "observations", "relations"} <= names:
-        return f"a SQLite file of an MCP Memory v2 server: {not_yet}"
-    shown = ", ".join(sorted(names)[:8]) or "none"
-    return f"a SQLite database without a memory in it (tables: {shown})"
+def describe_database(tables: Sequence[str], path: object) -> str:
+    """What a SQLite file is that no reader takes, by its tables, to complete "FILE is …"."""
+    if "limbic_stale" in tables:
+        return (
+            "a memory of datasette-limbic itself: export it with 'datasette limbic export "
+            f"{shlex.quote(str(path))} --format full -o out.ndjson', then import out.ndjson"
+        )
+    if not tables:
+        return "an empty SQLite database: it has no tables"
+    shown = ", ".join(" ".join(table.split())[:40] for table in sorted(tables)[:_SHOWN])
+    more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
+    return f"a SQLite database without a memory in it (tables: {shown}{more})"
+
+
+def describe_broken(error: Exception) -> str:
+    """What a file with SQLite's first bytes is when SQLite cannot read it."""
+    if "not a database" in str(error):
+        return "encrypted, or a SQLite database that is damaged: import a readable copy of it"
+    return (
+        f"a SQLite database that is damaged ({error}): restore a copy, or try "
+        "'sqlite3 FILE .recover'"
+    )

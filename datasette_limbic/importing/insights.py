@@ -36,10 +36,11 @@ def settle_insights(
         file, base = files[import_id], baselines[import_id]
         counts = file.insights
         counts.rows += 1
-        entity_id = staging.resolve(import_id, insight.entity)
-        if entity_id is None:
+        about = insight.entity
+        entity_id = None if about is None else staging.resolve(import_id, about)
+        if about is not None and entity_id is None:
             counts.dangling += 1
-            staging.rejects.add(import_id, file, line, staging.unknown(insight.entity), raw)
+            staging.rejects.add(import_id, file, line, staging.unknown(about), raw)
             continue
         if entity_id == REMOVED:
             counts.removed_here += 1
@@ -55,8 +56,8 @@ def settle_insights(
             insight.status,
             insight.judged_at,
         )
-        state = base.state(insight.entity) if base.known and not base.restore else None
-        if stored is None and state is not None and state.before is not None:
+        state = base.state(about) if about is not None and base.known else None
+        if stored is None and state and state.before and not base.restore:
             counts.removed_here += 1
             continue
         if stored is not None and (stored[4] != "pending" or tuple(stored) == given):

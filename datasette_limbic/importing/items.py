@@ -45,6 +45,16 @@ class Entity:
     valid_to: str | None = None
     key: str | None = None
     replaces: bool = False
+    #: whether the reader knows that no observation has more than its content: these are many,
+    #: and need not be looked at one by one
+    only_texts: bool = False
+
+
+class Observations(NamedTuple):
+    """Observations of an entity that came before, each on a line of its own."""
+
+    entity: str
+    observations: list[Observation]
 
 
 class Relation(NamedTuple):
@@ -97,7 +107,7 @@ class Insight(NamedTuple):
 
     key: str
     kind: str
-    entity: str
+    entity: str | None
     title: str
     body: str
     evidence: str
@@ -123,7 +133,7 @@ class Rejection(NamedTuple):
 
 
 Link = Relation | Access | AccessCount | LogEntry | PairCount | Insight | Vector
-Row = Entity | Link | Rejection
+Row = Entity | Observations | Link | Rejection
 
 
 class Item(NamedTuple):

@@ -26,7 +26,6 @@ select id, content, (created_at is null) + 2 * (kind is null)
 from observations where entity_id = ? order by id
 """
 _FROM, _TO = 4, 8
-_NOTHING_ELSE = Observation("")[1:]
 
 
 class United(NamedTuple):
@@ -91,15 +90,15 @@ class ObservationWriter:
             self._refer(observation_id, ref, supersedes)
         return observation_id
 
-    def insert_all(self, entity_id: int, observations: list[Observation]) -> None:
-        """Add all of a new entity; most are nothing but a text, which is the fast way."""
-        plain = self.new.plain
-        for observation in observations:
-            if observation[1:] == _NOTHING_ELSE:
-                plain((self.next_id, entity_id, observation.content))
-                self.next_id += 1
-            else:
-                self.insert(entity_id, observation)
+    def insert_all(self, entity_id: int, entity: Entity) -> None:
+        """Add all of a new entity."""
+        if entity.only_texts:
+            first = self.next_id
+            self.next_id += len(entity.observations)
+            self.new.plain([(i, entity_id, o[0]) for i, o in enumerate(entity.observations, first)])
+            return
+        for observation in entity.observations:
+            self.insert(entity_id, observation)
 
     def known(self, entity_id: int) -> bool:
         """Whether the entity's texts are remembered, those that wait in a batch included."""

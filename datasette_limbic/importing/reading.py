@@ -15,8 +15,11 @@ from typing import BinaryIO, ClassVar
 
 from ..errors import UnknownFormat
 from .document import read_document
-from .foreign import describe_binary
+from .engrama import engrama_source
+from .foreign import SQLITE_MAGIC, describe_binary
+from .full import full_source
 from .items import Item, Rejection
+from .mcp_v2 import sqlite_source
 from .notes import Notes
 from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record
 from .rows import parse_row
@@ -26,7 +29,8 @@ JSON_LINES = "JSON Lines"
 DOCUMENT = "JSON document"
 WE_READ = (
     "Read are the memory files of MCP servers: JSON Lines of entities and relations, a JSON "
-    'array of them, or one object {"entities": […], "relations": […]}'
+    'array of them, or one object {"entities": […], "relations": […]}; SQLite files of MCP '
+    "Memory v2; NDJSON exports of Engrama, and full exports of this program"
 )
 
 _HEAD = 64 * 1024
@@ -88,6 +92,8 @@ def sniff(path: str | Path) -> Source:
         raise UnknownFormat(f"{path} does not exist: give the path of a memory file") from None
     except OSError as error:
         raise UnknownFormat(f"{path} cannot be read: {error.strerror or error}") from error
+    if head.startswith(SQLITE_MAGIC):
+        return sqlite_source(path)
     binary = describe_binary(path, head)
     if binary:
         raise UnknownFormat(f"{path} is {binary}. {WE_READ}")
@@ -96,6 +102,23 @@ def sniff(path: str | Path) -> Source:
     if not text:
         what = "empty" if not head else "blank: it holds nothing but white space"
         raise UnknownFormat(f"{path} is {what}. {WE_READ}")
+    return (_export(path, size) if '_export"' in text[:200] else None) or _json(path, text, size)
+
+
+def _export(path: Path, size: int) -> Source | None:
+    """An export that says what it is in its first line, however long that may be."""
+    with path.open("rb") as file:
+        first = file.readline(MAX_RECORD).decode("utf-8", "replace").lstrip("\ufeff")
+    try:
+        envelope = json.loads(first)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(envelope, dict) and "engrama_export" in envelope:
+        return engrama_source(path, size, envelope)
+    return full_source(path, size, first)
+
+
+def _json(path: Path, text: str, size: int) -> Source:
     shape = _shape(path, text, whole=size <= _HEAD)
     return (DocumentSource if shape == DOCUMENT else JsonSource)(path, shape, size)
 
@@ -119,18 +142,17 @@ def _shape(path: Path, text: str, whole: bool) -> str:
         position = getattr(error, "pos", 0)
         pretty = len(lines) > 1 and first[-1] in "{[," and position >= len(first) - 1
         return DOCUMENT if pretty or _GRAPH.match(text) else JSON_LINES
-    if "engrama_export" in value:
-        raise UnknownFormat(f"{path} is an export of Engrama, which is not read yet. {WE_READ}")
     graph = isinstance(value.get("entities"), list) or isinstance(value.get("relations"), list)
     return DOCUMENT if graph and "type" not in value else JSON_LINES
 
 
 def read_lines(
-    file: BinaryIO, counted: Counted, progress: Progress | None = None
+    file: BinaryIO, counted: Counted, progress: Progress | None = None, above: int = 0
 ) -> Iterator[Record]:
     r"""Records of JSON Lines. Lines end at ``\n`` alone.
 
     ``str.splitlines`` would also cut at U+2028 and U+0085, which stand raw inside real strings.
+    ``above`` is how many lines stand before the place where ``file`` is.
     """
     unreported = 0
     while line := file.readline(MAX_RECORD + 1):
@@ -145,12 +167,12 @@ def read_lines(
                 if rest.endswith(b"\n"):
                     break
             yield Record(
-                counted.lines,
+                above + counted.lines,
                 kept.decode("utf-8", "replace"),
                 error=f"the line is {length:,} bytes long, at most {MAX_RECORD:,} are read",
             )
         else:
-            yield from _line_records(line, counted)
+            yield from _line_records(line, counted, above + counted.lines)
         if progress and unreported >= 1 << 16:
             progress(unreported)
             unreported = 0
@@ -158,8 +180,7 @@ def read_lines(
         progress(unreported)
 
 
-def _line_records(line: bytes, counted: Counted) -> Iterator[Record]:
-    number = counted.lines
+def _line_records(line: bytes, counted: Counted, number: int) -> Iterator[Record]:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -82,12 +82,15 @@ def _entity(left: dict[str, Any], notes: Notes) -> Entity | Rejection:
         given = left.pop(key, None)
         if entity_type is None and isinstance(given, str) and given.lower() not in _KINDS:
             entity_type = notes.text(given)
-    observations, skipped = _observations(left.pop("observations", None), notes)
+    given = left.pop("observations", None)
+    plain = _plain_observations(given, notes)
+    observations, skipped = (plain, []) if plain else _observations(given, notes)
     entity = Entity(
         name=name,
         entity_type=entity_type if entity_type and entity_type.strip() else None,
         observations=observations,
         skipped=skipped,
+        only_texts=bool(plain),
     )
     if left:
         entity.created_at = time_of(left, "createdAt", _CREATED, notes)
@@ -104,13 +107,27 @@ def _entity(left: dict[str, Any], notes: Notes) -> Entity | Rejection:
     return entity
 
 
+def _plain_observations(value: object, notes: Notes) -> list[Observation]:
+    """The common case, told quickly: a list of texts, none blank and none twice; else []."""
+    if not isinstance(value, list) or set(map(type, value)) != {str}:
+        return []
+    if len(set(value)) < len(value) or not all(map(str.strip, value)):
+        return []
+    return [Observation(text if text.isascii() else notes.text(text)) for text in value]
+
+
 def _observations(value: object, notes: Notes) -> tuple[list[Observation], list[str]]:
     """The observations that hold a text, and why each of the others was skipped."""
     if value is None:
         return [], []
     found, skipped = [], []
+    texts: set[str] = set()
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str) and item.strip():
+            if item in texts:
+                skipped.append("the same text again")
+                continue
+            texts.add(item)
             found.append(Observation(notes.text(item)))
         elif isinstance(item, dict):
             found.append(_observation_object(dict(item), notes))

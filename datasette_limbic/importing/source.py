@@ -21,6 +21,8 @@ class Source:
     """
 
     unit: ClassVar[str] = "line"
+    #: whether one row says all that there is of an entity, so that what it leaves out is not so
+    complete_rows: ClassVar[bool] = False
     #: whether the vectors of the file are asked for, where it has any
     with_vectors: bool = field(default=False, init=False)
     #: whether ``items`` gives all of the file, so that what is missing is gone from it

@@ -122,6 +122,7 @@ class FileSummary:
     glued: int = 0
     rejected: int = 0
     beside: int = 0
+    observation_lines: int = 0  # observations that have lines of their own
     shared: int = 0  # insights that stand on the line of their entity
     stubs: int = 0
     entities: EntityCounts = field(default_factory=EntityCounts)
@@ -144,7 +145,8 @@ class FileSummary:
     @property
     def accepted(self) -> int:
         """Records that were an entity, a relation or a use, dangling ones included."""
-        return sum(int(getattr(self, g).lines) for g in GROUPS if g != "observations")
+        rows = sum(int(getattr(self, g).lines) for g in GROUPS if g != "observations")
+        return rows + self.observation_lines
 
     @property
     def rejects(self) -> int:

@@ -32,6 +32,9 @@ select coalesce((select max(accessed_at) from entity_access_log where entity_id 
   (select created_at from entities where id = ?1), '1970-01-01 00:00:00')
 """
 
+# Sums of counts up to this stay whole numbers in SQLite and in JSON.
+_MOST = 2**53
+
 
 @dataclass
 class _Row:
@@ -154,6 +157,7 @@ def _pair_count(place: _Row, given: PairCount) -> None:
 
 def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, last: str) -> None:
     """Let the count of an entity (second id 0) or of a pair grow by what the source has new."""
+    given = min(given, _MOST)
     table, where, key = _table(ids)
     number, time = ("access_count", "last_access") if not ids[1] else ("co_count", "last_co")
     stored = place.conn.execute(f"select {number}, {time} from {table} where {where}", key)
@@ -176,6 +180,7 @@ def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, las
         counts.removed_here += 1  # somebody here forgot this count; it stays forgotten
     else:
         grown = row[0] + max(0, given - was[0]) if known else max(row[0], given)
+        grown = min(grown, _MOST)
         newest = max(row[1], last)
         changed = (grown, newest) != tuple(row)
         counts.updated += changed

@@ -11,10 +11,12 @@ from pathlib import Path
 from datasette.utils.sqlite import sqlite3
 
 from .. import connection, schema
-from ..errors import BadParameter, UnknownFormat
+from ..errors import BadParameter, DatabaseUnusable, LimbicError, UnknownFormat
+from ..exporting.tables import RESTORED
 from ..times import now_sql
 from .baseline import Baseline, storable
 from .entities import EntityWriter
+from .full import FullSource
 from .insights import settle_insights
 from .items import (
     Access,
@@ -23,6 +25,7 @@ from .items import (
     Insight,
     Link,
     LogEntry,
+    Observations,
     PairCount,
     Rejection,
     Relation,
@@ -34,6 +37,7 @@ from .records import Progress
 from .rejects import Rejects
 from .relations import gone as relations_gone
 from .relations import settle_relations
+from .restoring import is_empty, log_restore, restore
 from .source import Source
 from .summary import FileSummary, ImportSummary
 from .taken_vectors import settle_vectors
@@ -149,15 +153,19 @@ def open_memory(path: Path) -> sqlite3.Connection:
 
 
 def _sniff_all(paths: Iterable[str | Path]) -> tuple[list[Source], list[FileSummary]]:
-    sources, refused = [], []
+    sources: list[Source] = []
+    refused: list[FileSummary] = []
+    errors: list[LimbicError] = []
     for path in paths:
         try:
             sources.append(sniff(path))
-        except UnknownFormat as error:
-            refused.append(FileSummary(Path(path).name, refused=str(error)))
+        except (UnknownFormat, DatabaseUnusable) as error:
+            errors.append(error)
+            refused.append(FileSummary(storable(Path(path).name), refused=str(error)))
     if not sources:
-        reasons = [str(file.refused) for file in refused]
-        raise UnknownFormat("\n".join(reasons) or "no file to import was given")
+        if len(errors) == 1:
+            raise errors[0]
+        raise UnknownFormat("\n".join(map(str, errors)) or "no file to import was given")
     return sources, refused
 
 
@@ -222,9 +230,13 @@ class Import:
         """Read all files, then settle what names entities of any of them."""
         # Filling the text index once at the end is several times as fast as the triggers.
         schema.drop_triggers(self.conn)
+        sources = self.sources
+        if isinstance(sources[0], FullSource) and is_empty(self.conn):
+            self._restore(sources[0], progress)
+            sources = sources[1:]
         self.entities = EntityWriter(self.conn, self.started)
         self.staging = Staging(self.conn, self.entities, self.rejects)
-        for source in self.sources:
+        for source in sources:
             self._read(source, progress)
         if not any(file.accepted or file.beside for file in self.summary.files):
             raise UnknownFormat(_nothing_read(self.summary))
@@ -232,6 +244,18 @@ class Import:
         self.staging.drop()
         schema.create_triggers(self.conn)
         return self.summary
+
+    def _restore(self, source: FullSource, progress: Progress | None) -> None:
+        """An empty memory becomes the exported one, with all its ids and logs."""
+        name = storable(source.path.name)
+        import_id = log_restore(self.conn, name, self.started)
+        file = FileSummary(name, RESTORED)
+        self.files[import_id] = file
+        self.summary.files.append(file)
+        restored = restore(self.conn, source.path, file, import_id, self.rejects, progress)
+        file.restored, file.missing = restored.rows, restored.missing
+        file.beside, file.observation_lines = restored.lines, file.observations.in_file
+        schema.fill_indexes(self.conn)
 
     def _begin(self, source: Source) -> tuple[int, FileSummary]:
         """The row of the log; its counts follow at the end."""
@@ -260,6 +284,9 @@ class Import:
             elif isinstance(row, Rejection):
                 file.rejected += 1
                 self.rejects.add(import_id, file, line, row.reason, raw)
+            elif isinstance(row, Observations):
+                file.observation_lines += len(row.observations)
+                self.entities.add_observations(row, file)
             else:
                 self.staging.add(row, import_id, line, raw)
                 _count(row, file, shared=line == last)
@@ -283,7 +310,7 @@ class Import:
         self.rejects.flush()
         schema.fill_indexes(self.conn, self.entities.above, self.entities.observations.above)
         for source, (import_id, file) in zip(self.sources, self.files.items(), strict=True):
-            if source.whole:
+            if source.whole and import_id in self.baselines:
                 file.entities.gone, file.observations.gone = self.baselines[import_id].gone()
                 file.relations.gone = relations_gone(self.baselines[import_id])
             self.conn.execute(

@@ -79,10 +79,44 @@ def odd_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "insert into observations(entity_id, content, valid_to) values (4, ?, ?)",
         [(f"observation number {i}", "2025-01-01" if i % 3 == 0 else None) for i in range(250)],
     )
+    odd_imports(conn)
     conn.commit()
     sync(conn)
     conn.close()
     return path
+
+
+def odd_imports(conn: Any) -> None:
+    """A log of imports with the same names, and one import with many rejects."""
+    counts = {
+        "lines": 120_000,
+        "rejected": 11_000,
+        "rejects": 11_250,
+        "entities": {"lines": 60_000, "created": 50_000, "merged": 10_000},
+        "observations": {"in_file": 90_000, "added": 80_000, "skipped": 10_000},
+        "relations": {"lines": 49_000, "created": 48_750, "dangling": 250},
+        "warnings": {
+            "type_conflicts": [
+                {"line": i, "name": name, "kept": name[:2000], "given": name}
+                for i, name in enumerate(ODD_NAMES)
+            ],
+            "extra_keys": dict.fromkeys(ODD_NAMES, 3),
+            "novel": [[name, name] for name in ODD_NAMES],
+        },
+    }
+    insert = (
+        "insert into limbic_imports(source, format, counts, started_at, finished_at)"
+        " values (?, ?, ?, '2026-02-02 10:00:00', '2026-02-02 11:01:01')"
+    )
+    rejects = "insert into limbic_import_rejects(import_id, line, reason, raw) values (1, ?, ?, ?)"
+    conn.execute(insert, ["odd.jsonl", "JSON Lines", json.dumps(counts)])
+    for number, name in enumerate(ODD_NAMES, 1):
+        conn.execute(insert, [name, name, json.dumps({name: {name: 1}})])
+        conn.execute(rejects, [number, name, name])
+    for line in range(100, 350):
+        conn.execute(rejects, [line, f"no entity named 'Nobody {line}'", f"raw text {line}\nmore"])
+    for _ in range(60):
+        conn.execute(insert, ["again.jsonl", "JSON Lines", "{}"])
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +345,15 @@ PATHS = {
     "odd list": "/odd/-/limbic/search?include_archived=1&explain=1&limit=2",
     "odd results": "/odd/-/limbic/search?q=word+unbroken&include_archived=1",
     "paged": "/odd/-/limbic/entity/4?page=2",
+    "imports": "/demo/-/limbic/imports",
+    "one import": "/demo/-/limbic/imports/1",
+    "no imports": "/empty/-/limbic/imports",
+    "odd imports": "/odd/-/limbic/imports?page=2",
+    "filtered imports": "/odd/-/limbic/imports?source=again.jsonl",
+    "imports of no such name": "/odd/-/limbic/imports?source=" + "s" * 2048,
+    "odd import": "/odd/-/limbic/imports/1",
+    "rejects of no reason": "/odd/-/limbic/imports/1?reason=" + "r" * 2000,
+    "import of an odd name": "/odd/-/limbic/imports/3",
     **{f"odd entity {i}": f"/odd/-/limbic/entity/{i}" for i in range(1, len(ODD_NAMES) + 1)},
 }
 
@@ -327,6 +370,8 @@ def test_error_pages(visitor: Visitor) -> None:
         "/demo/-/limbic/search?q=" + "x" * 3000: 400,
         "/demo/-/limbic/search?" + "u" * 2000 + "=1": 400,
         "/demo/-/limbic/entity/" + "9" * 300: 404,
+        "/demo/-/limbic/imports/" + "9" * 300: 404,
+        "/demo/-/limbic/imports?page=0": 400,
         "/" + "d" * 300 + "/-/limbic": 404,
     }.items():
         assert visitor.go(path).status == status
@@ -346,6 +391,11 @@ def test_scripts_in_names_and_queries_do_not_run(visitor: Visitor) -> None:
         "/odd/-/limbic/search?q=" + quote("' autofocus onfocus=alert(3) x='"),
         "/odd/-/limbic/entity/1",
         "/odd/-/limbic/entity/2",
+        "/odd/-/limbic/imports?page=2",
+        "/odd/-/limbic/imports?source=" + quote(SCRIPT),
+        "/odd/-/limbic/imports/1",
+        "/odd/-/limbic/imports/1?reason=" + quote(SCRIPT),
+        "/odd/-/limbic/imports/2",
         "/odd/entities",
         "/odd/entities/1",
     ):
@@ -367,6 +417,58 @@ def test_long_lists_are_paged(desktop: Visitor) -> None:
             page.wait_for_load_state()
     assert len(seen) == len(set(seen)) == 251
     assert page.get_by_text(re.compile("ended 2025-01-01")).count() > 0
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_walk_through_the_imports(width: str, scripts: bool, chromium: Any, server: str) -> None:
+    """Overview → log → file → its reason → next page → a raw text → the row."""
+    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    page = someone.page
+    someone.go("/odd/-/limbic")
+    page.get_by_role("link", name="Imports", exact=True).click()
+    assert page.get_by_role("row").count() == 51
+    page.get_by_role("link", name="Next").click()
+    assert page.get_by_role("row").count() == 18
+    page.get_by_label("Name of an imported file").fill("odd.jsonl")
+    page.get_by_role("button", name="Filter").click()
+    assert page.get_by_role("row").count() == 2
+    assert page.get_by_text("21,250 left out").is_visible()
+    page.get_by_role("rowheader", name="odd.jsonl").get_by_role("link").click()
+    assert page.locator("h1").inner_text() == "odd.jsonl"
+    assert page.get_by_text("11,250 were rejected and 256 of them are here").is_visible()
+    page.get_by_role("link", name="no entity named …").click()
+    rows = page.get_by_role("region", name="Line by line").locator("tbody tr")
+    assert rows.count() == 100
+    page.get_by_role("link", name="Next").click()
+    assert rows.count() == 100
+    assert "no entity named 'Nobody 200'" in rows.first.inner_text()
+    rest = rows.first.locator("pre")
+    assert not rest.is_visible()
+    rows.first.locator("summary").click()
+    assert rest.inner_text() == "raw text 200\nmore"
+    rows.first.get_by_role("link").click()
+    page.wait_for_url("**/odd/limbic_import_rejects/*")
+    assert page.get_by_text("Nobody 200").first.is_visible()
+    someone.done()
+
+
+def test_keyboard_on_an_import(desktop: Visitor) -> None:
+    """Tables that scroll, reasons and raw texts are reached by Tab, and seen to be."""
+    page = desktop.page
+    desktop.go("/odd/-/limbic/imports/1")
+    tags = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            """() => { const e = document.activeElement, s = getComputedStyle(e);
+            return {tag: e.tagName, ours: !!e.closest('section.content'),
+              shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0}; }"""
+        )
+        if focused["ours"]:
+            assert focused["shown"], focused
+            tags.add(focused["tag"])
+    assert tags == {"A", "DIV", "SUMMARY"}
 
 
 def sql_rows(page: Any) -> list[tuple[int, str]]:
@@ -453,7 +555,8 @@ def test_keyboard(visitor: Visitor) -> None:
 
 def test_landmarks_and_headings(desktop: Visitor) -> None:
     """What a screen reader goes by: one h1, no level skipped, named regions, table headers."""
-    for path in (PATHS["overview"], PATHS["explain"], PATHS["entity"]):
+    for name in ("overview", "explain", "entity", "imports", "one import", "odd import"):
+        path = PATHS[name]
         desktop.go(path)
         levels = desktop.page.evaluate(
             """() => [...document.querySelector('section.content').querySelectorAll('h1, h2, h3')]
@@ -464,7 +567,7 @@ def test_landmarks_and_headings(desktop: Visitor) -> None:
         assert desktop.page.get_by_role("navigation", name="Memory").count() == 1
         tables = desktop.page.locator(".limbic-table")
         for index in range(tables.count()):
-            assert tables.nth(index).locator("thead th[scope=col]").count() > 1
+            assert tables.nth(index).locator("thead th[scope=col]").count() > 0
         ids = desktop.page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
     desktop.go(PATHS["overview"])

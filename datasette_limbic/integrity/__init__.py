@@ -1,0 +1,130 @@
+"""Whether a memory is whole: one table of checks, for the command line and for pages.
+
+Reads only, and never loads a model. ``Report.as_dict()`` is what ``--json`` prints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..errors import NotAMemory
+from ..schema import require_memory
+from . import rows, structure, text, times, vectors
+from . import schema as schema_checks
+from .context import Check, Context, Found, NotLookedAt
+from .report import Repair, Report, Result
+
+__all__ = ["Check", "Progress", "Repair", "Report", "Result", "check", "checks", "require"]
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, title of the check that comes next)."""
+
+_PASSING = ("locked", "busy", "interrupted")
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """Every check, in the order in which they run."""
+    return (
+        *schema_checks.CHECKS,
+        *structure.CHECKS,
+        *rows.checks(),
+        *times.checks(),
+        *text.CHECKS,
+        *vectors.CHECKS,
+    )
+
+
+def require(conn: sqlite3.Connection, name: str = "this database") -> None:
+    """Raise NotAMemory unless this is one, be it one that lost a table of ours since."""
+    names = {row[0] for row in conn.execute("select name from sqlite_master")}
+    if "entities" not in names or "_sqlite_migrations" not in names:
+        require_memory(conn, name)
+        raise NotAMemory(f"{name} lacks the notes of what init made: run 'datasette limbic init'")
+    ours = conn.execute(
+        "select 1 from _sqlite_migrations where migration_set = 'datasette-limbic'"
+    ).fetchone()
+    if ours is None:
+        require_memory(conn, name)
+
+
+def check(
+    conn: sqlite3.Connection,
+    *,
+    settings: Any = None,
+    progress: Progress | None = None,
+    only: Callable[[str], bool] | None = None,
+) -> Report:
+    """Make every check (or those that ``only`` picks by name) on an open memory. Reads only.
+
+    Each check reads in a transaction of its own, so that a writer neither waits for all of
+    them nor makes one of them see two states. Raises NotAMemory.
+    """
+    require(conn)
+    started = time.monotonic()
+    context, report = Context(conn, settings), Report()
+    todo = [c for c in checks() if only is None or only(c.name)]
+    with _any_text(conn):
+        for done, one in enumerate(todo):
+            if progress:
+                progress(done, len(todo), one.title)
+            with _reading(conn):
+                report.results.append(_make(context, one))
+    if progress and todo:
+        progress(len(todo), len(todo), "done")
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+def _make(context: Context, one: Check) -> Result:
+    try:
+        missing = context.missing(one.needs)
+        if missing:
+            raise NotLookedAt(f"{missing} is missing")
+        found = one.find(context)
+    except NotLookedAt as why:
+        return Result(one.name, one.title, None, note=str(why))
+    except sqlite3.DatabaseError as error:
+        if any(word in str(error) for word in _PASSING):
+            raise
+        found = Found(1, [{"text": f"SQLite could not read it: {error}"}])
+        found.repair = structure.CHECKS[0].repair
+    return Result(
+        one.name,
+        one.title,
+        found.count == 0,
+        found.count,
+        tuple(found.examples),
+        (found.repair or one.repair) if found.count else None,
+        found.note,
+    )
+
+
+@contextmanager
+def _reading(conn: sqlite3.Connection) -> Iterator[None]:
+    if conn.in_transaction:
+        yield
+        return
+    conn.execute("begin")
+    try:
+        yield
+    finally:
+        conn.rollback()
+
+
+@contextmanager
+def _any_text(conn: sqlite3.Connection) -> Iterator[None]:
+    """Rows may hold text that is no UTF-8: show it rather than fail; and rows as tuples."""
+    before = conn.text_factory, conn.row_factory
+    conn.text_factory = lambda data: data.decode("utf-8", "replace")
+    conn.row_factory = None
+    try:
+        yield
+    finally:
+        conn.text_factory, conn.row_factory = before

@@ -1,0 +1,247 @@
+"""Figures of imports as people read them: words, cards, tables, marks for unseen characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from markupsafe import Markup
+
+from .. import import_log, times
+from .display import number, short
+
+SHOWN_ROWS = 20
+SHOWN_RAW = 120
+MAX_SHOWN_RAW = 4000
+MAX_GROUPS = 12
+MAX_FIGURES = 40
+
+# The order of what we know; whatever else there is follows.
+GROUPS = ("entities", "observations", "relations", "access")
+TITLES = {"access": "Accesses"}
+ONE = {"entities": "entity", "observations": "observation", "relations": "relation"}
+RESULTS = ("created", "added", "merged", "already_there", "reopened", "skipped", "dangling")
+# What a file held, beside what became of it.
+GIVEN = ("lines", "in_file", "names")
+WARNINGS = {
+    "type_conflicts": (
+        "Entities given two types",
+        "The first type stays.",
+        "type_conflict_count",
+    ),
+    "skipped_observations": ("Observations skipped", "They hold no text.", None),
+    "unreadable": (
+        "Values that could not be read",
+        "They are stored as unknown.",
+        "unreadable_count",
+    ),
+    "extra_keys": ("Keys without a place here", "Their values are not stored.", None),
+    "near_equal_names": (
+        "Names that differ in case or accents only",
+        "They are kept apart.",
+        "near_equal_count",
+    ),
+    "replaced_texts": ("Texts with broken characters", "U+FFFD stands in for each.", None),
+}
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(value: Any, most: int) -> str:
+    """The beginning of a text, with characters that are not seen or turn its direction escaped."""
+    text = short("" if value is None else value, most)
+    return _UNSEEN.sub(lambda m: m.group().encode("unicode_escape").decode(), text)
+
+
+def raw(value: Any) -> dict[str, Any]:
+    """The raw text of a reject: what shows at once, and the rest where there is more."""
+    text = "" if value is None else str(value)
+    if len(text) <= SHOWN_RAW and "\n" not in text:
+        return {"text": visible(text, SHOWN_RAW), "more": None}
+    return {
+        "text": visible(short(" ".join(text[: 4 * SHOWN_RAW].split()), SHOWN_RAW - 1), SHOWN_RAW),
+        "more": visible(text, MAX_SHOWN_RAW),
+        "length": len(text),
+    }
+
+
+def moment(value: Any) -> str:
+    """Day and minute of a stored time; the whole of it stands in a title attribute."""
+    known = times.to_sql(value)
+    if known is None:
+        return "unknown" if not value else visible(value, 20)
+    return Markup('<time datetime="{}Z" title="{} UTC">{} UTC</time>').format(
+        known.replace(" ", "T"), known, known[:16]
+    )
+
+
+def took(seconds: float | None) -> str | None:
+    """``3.4 s``, ``2 min 5 s``, ``1 h 3 min``."""
+    if seconds is None:
+        return None
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds else "under 1 ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def words(key: Any) -> str:
+    """A key as words: ``already_there`` → ``already there``."""
+    return visible(key, 60).replace("_", " ")
+
+
+def title(key: str) -> str:
+    found = TITLES.get(key) or words(key)
+    return found[:1].upper() + found[1:]
+
+
+def said(group: Any) -> str:
+    """``12 created, 1 merged``: what became of a group, a dash where nothing did."""
+    return ", ".join(f"{number(n)} {words(key)}" for key, n in _results(group) if n) or "–"
+
+
+def columns(totals: dict[str, Any]) -> list[tuple[str, str]]:
+    """Groups of figures that have a column: the three of any import, and others that count."""
+    found = [key for key in _groups(totals) if key in GROUPS[:3] or any(_values(totals[key]))]
+    return [(key, title(key)) for key in dict.fromkeys((*GROUPS[:3], *found))][:MAX_GROUPS]
+
+
+def cards(figures: dict[str, Any]) -> list[dict[str, str]]:
+    """One figure of each group in large, the others below it."""
+    found = []
+    for key in _groups(figures):
+        results = _results(figures[key])
+        if not results or not any(_values(figures[key])):
+            continue
+        (first, value), *rest = results
+        more = ", ".join(f"{number(n)} {words(name)}" for name, n in rest if n)
+        found.append({"title": f"{title(key)} {words(first)}", "value": number(value), "sub": more})
+    return found[:MAX_GROUPS]
+
+
+def groups(figures: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Every figure, in its group."""
+    top = [(key, value) for key, value in figures.items() if not isinstance(value, dict)]
+    parts: list[tuple[str, Iterable[tuple[str, Any]]]] = [("The file", top)]
+    known = [
+        *_groups(figures),
+        *(["warnings"] if isinstance(figures.get("warnings"), dict) else []),
+    ]
+    parts += [(title(key), figures[key].items()) for key in known[: 2 * MAX_GROUPS]]
+    return [
+        (name, shown)
+        for name, items in parts
+        if (shown := [(words(key), number(n)) for key, n in list(items)[:MAX_FIGURES]])
+    ]
+
+
+def dangling(figures: dict[str, Any]) -> float:
+    """Relations of an import whose ends are no entities."""
+    group = figures.get("relations")
+    return group.get("dangling", 0) if isinstance(group, dict) else 0
+
+
+def left_out_words(figures: dict[str, Any], kept: int) -> list[str]:
+    """``6 lines rejected``, ``1 relation dangling``: the parts of what was left out."""
+    parts = []
+    if n := figures.get("rejected"):
+        parts.append(f"{number(n)} line{'' if n == 1 else 's'} rejected")
+    for key in _groups(figures):
+        for what in ("dangling", "skipped"):
+            if n := figures[key].get(what):
+                name = ONE.get(key, key) if n == 1 else title(key).lower()
+                parts.append(f"{number(n)} {words(name)} {what}")
+    return parts or ([f"{number(kept)} in the log"] if kept else [])
+
+
+def beyond(figures: dict[str, Any], kept: int) -> float:
+    """How many were rejected, where the log holds fewer; else 0."""
+    rejects = import_log.left_out({k: v for k, v in figures.items() if not isinstance(v, dict)})
+    return rejects if rejects > kept else 0
+
+
+def tables(counts: dict[str, Any], figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every list among the counts as a table, warnings first, whatever a version calls them."""
+    warnings = counts.get("warnings")
+    found: list[tuple[str, str, Any]] = []
+    if isinstance(warnings, dict):
+        found += [(key, title(key), value) for key, value in warnings.items()]
+    for key, value in counts.items():
+        if isinstance(value, list) and key != "first_rejects":
+            found.append((key, title(key), value))
+        elif isinstance(value, dict) and key != "warnings":
+            found += [
+                (f"{key}.{name}", f"{title(key)}: {words(name)}", item)
+                for name, item in value.items()
+                if isinstance(item, (dict, list))
+            ]
+    return [table for one in found if (table := _table(*one, counts, figures))][: 2 * MAX_GROUPS]
+
+
+def _table(
+    key: str, name: str, value: Any, counts: dict[str, Any], figures: dict[str, Any]
+) -> dict[str, Any] | None:
+    known = WARNINGS.get(key)
+    heading, hint, counted = known or (name, "", None)
+    if not isinstance(value, (dict, list)):
+        if known is None or not isinstance(value, (int, float)) or not value:
+            return None
+        return {"title": heading, "hint": hint, "count": number(value), "head": [], "rows": []}
+    if not value:
+        return None
+    if isinstance(value, dict):
+        head, rows = ["key", "count"], [[k, v] for k, v in value.items()]
+    elif isinstance(value[0], dict):
+        head = list(value[0])[:8]
+        rows = [[row.get(k) for k in head] if isinstance(row, dict) else [row] for row in value]
+    else:
+        head, rows = ["value"], [[row] for row in value]
+    warnings = counts.get("warnings")
+    total = warnings.get(counted) if isinstance(warnings, dict) and counted else None
+    total = total if total is not None else counts.get(counted) if counted else None
+    if key == "skipped_observations" and isinstance(figures.get("observations"), dict):
+        total = figures["observations"].get("skipped")
+    if not isinstance(total, (int, float)) or isinstance(total, bool):
+        total = len(rows)
+    return {
+        "title": heading,
+        "hint": hint,
+        "count": number(total),
+        "head": [(title(one), one in ("line", "count")) for one in head],
+        "rows": [[cell(one) for one in row] for row in rows[:SHOWN_ROWS]],
+        "more": number(len(rows) - SHOWN_ROWS) if len(rows) > SHOWN_ROWS else None,
+    }
+
+
+def cell(value: Any) -> str:
+    """Any value in a table: numbers as such, a list as its items."""
+    if isinstance(value, list):
+        return " / ".join(visible(item, 120) for item in value[:8])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return visible(value, 300)
+    return number(value)
+
+
+def _groups(figures: dict[str, Any]) -> list[str]:
+    """Keys of the groups of figures, known ones first; warnings are none."""
+    there = [key for key, group in figures.items() if isinstance(group, dict)]
+    return [key for key in GROUPS if key in there] + [
+        key for key in there if key not in (*GROUPS, "warnings")
+    ]
+
+
+def _results(group: Any) -> list[tuple[str, Any]]:
+    """What became of a group, the known in their order; what the file held is not part of it."""
+    if not isinstance(group, dict):
+        return []
+    keys = [key for key in RESULTS if key in group]
+    keys += [key for key in group if key not in (*RESULTS, *GIVEN)]
+    return [(key, group[key]) for key in keys[:MAX_FIGURES]]
+
+
+def _values(group: dict[str, Any]) -> list[Any]:
+    return [n for _, n in _results(group)]
