@@ -14,9 +14,9 @@ from tabulate import tabulate
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import quality, searching, starting, writing
+from benchmarks import importing, quality, searching, starting, writing
 
-PARTS = ("search", "writing", "start", "quality")
+PARTS = ("search", "writing", "importing", "start", "quality")
 
 
 def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
@@ -47,6 +47,8 @@ def main() -> None:
             sizes = (2_000,) if quick else (10_000, 100_000)
             _print("Search", searching.run(folder, sizes, 2 if quick else 5))
         written = writing.run(folder, quick=quick) if "writing" in parts else []
+        if "importing" in parts:
+            written += importing.run(folder, quick=quick)
         if "start" in parts:
             written += starting.run(folder, 2 if quick else 7)
         if written:

@@ -15,7 +15,7 @@ PAGE = 100
 PARTNERS = 20
 LOG = 20
 
-OUT = """select r.id, r.relation_type, r.created_at, r.valid_from, r.valid_to,
+OUT = """select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.valid_to,
   t.id as entity_id, t.name as entity_name, t.entity_type, t.archived_at
   from relations r join entities t on t.id = r.to_entity where r.from_entity = :id
   order by r.valid_to is not null, r.relation_type, t.name limit :page offset :skip"""
@@ -77,7 +77,7 @@ def entity_detail(
         "observations": _rows(
             conn,
             """select id, content, kind, created_at, similarity_flag, confidence, valid_from,
-            valid_to, coalesce(julianday(valid_to) <= julianday(:now), 0) as ended
+            valid_to, supersedes, coalesce(julianday(valid_to) <= julianday(:now), 0) as ended
             from observations where entity_id = :id
             order by id limit :page offset :skip""",
             args,
