@@ -8,7 +8,9 @@ Its names stay; everything else in the package may move.
 from .config import Settings
 from .connection import connect
 from .entity import entity_detail
+from .exporting import export_full, export_mcp
 from .importing import import_files
+from .integrity import check
 from .routing import detect_query_type
 from .schema import init
 from .scoring import (
@@ -28,12 +30,15 @@ from .sync import sync
 __all__ = [
     "Parameters",
     "Settings",
+    "check",
     "compute_cooc_boost",
     "compute_importance",
     "compute_temporal_factor",
     "connect",
     "detect_query_type",
     "entity_detail",
+    "export_full",
+    "export_mcp",
     "import_files",
     "init",
     "rank_candidates",

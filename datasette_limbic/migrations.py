@@ -51,6 +51,9 @@ def m002_sources(db: Database) -> None:
             db.table(table).add_column(column, kind)
     for text in statements("sources"):
         db.execute(text)
+    db.execute("drop view if exists entity_snapshots")
+    for text in statements("views"):
+        db.execute(text)
     create_triggers(db.conn)
 
 

@@ -86,8 +86,11 @@ def guarded(conn: sqlite3.Connection, name: str) -> Iterator[None]:
         conn.execute("delete from _limbic_guard where name = ?", [name])
 
 
+_LOWEST = -(1 << 62)
+
+
 def fill_indexes(
-    conn: sqlite3.Connection, above_entity: int = 0, above_observation: int = 0
+    conn: sqlite3.Connection, above_entity: int = _LOWEST, above_observation: int = _LOWEST
 ) -> None:
     """Put rows with ids above those given into FTS and mark their vectors as stale.
 
@@ -115,8 +118,8 @@ _FILL = (
     " select id * 2, name from entities where id > :entity order by id",
     "insert into _limbic_trigram(rowid, content)"
     " select id * 2 + 1, content from observations where id > :observation"
-    " and length(cast(content as blob)) > length(content) and _limbic_unspaced(content)"
-    " order by id",
+    " and length(cast(content as blob)) > length(content)"
+    " and _limbic_unspaced(cast(content as blob)) order by id",
     "insert or ignore into limbic_stale(collection, item_id)"
     " select 'entities', id from entities where id > :entity",
     "insert or ignore into limbic_stale(collection, item_id)"

@@ -39,7 +39,7 @@ TABLES = {
         "observation_id",
         "entity_id integer",
         "insert into _limbic_vec_observations(observation_id, embedding, entity_id)"
-        " select id, ?2, entity_id from observations where id = ?1",
+        " select id, ?2, cast(coalesce(entity_id, 0) as integer) from observations where id = ?1",
     ),
 }
 

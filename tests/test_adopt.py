@@ -171,6 +171,19 @@ def test_what_can_be_taken_over_works_to_the_end(ddl, made):
         assert conn.execute("select access_count from entity_access").fetchall() == [(4,)]
 
 
+@pytest.mark.parametrize("owner", ["'1'", "'no number'", "null", "x'31'", "1.5"])
+def test_an_owner_that_is_no_whole_number_stops_no_sync(owner, made):
+    path = made(
+        ENTITIES + "insert into entities(id, name) values (1, 'alpha');"
+        "create table observations(id integer primary key, entity_id, content text);"
+        f"insert into observations values (1, {owner}, 'likes tea'), (2, 1, 'likes coffee')"
+    )
+    for arguments in (["init", path], ["sync", path], ["search", path, "coffee"]):
+        result = CliRunner().invoke(limbic, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+    assert "alpha" in result.output
+
+
 def test_given_types_stay(made):
     path = made(
         "create table entities(id integer primary key, name text, entity_type text);"

@@ -342,7 +342,8 @@ def test_the_sample_with_its_vectors(demo_db: Path, tmp_path: Path) -> None:
     assert full(copy, vectors=True) == text
     report = sync(copy)
     assert [c.embedded for c in report.collections] == [0, 0]
-    assert [c.indexed for c in report.collections] == [65, 403]
+    if connection.vec_missing(copy) is None:
+        assert [c.indexed for c in report.collections] == [65, 403]
     copy.close()
 
 

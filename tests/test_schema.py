@@ -96,11 +96,12 @@ def test_every_documented_table_and_column_is_there(stock):
         columns["observations"]
         == (
             "id entity_id content created_at similarity_flag kind confidence valid_from valid_to"
+            " supersedes"
         ).split()
     )
     assert (
         columns["relations"]
-        == ("id from_entity to_entity relation_type created_at valid_from valid_to").split()
+        == "id from_entity to_entity relation_type created_at valid_from valid_to context".split()
     )
     assert columns["entity_access"] == ["entity_id", "access_count", "last_access"]
     assert columns["entity_access_log"] == ("id entity_id entity_name query accessed_at".split())
@@ -290,7 +291,7 @@ def test_tables_of_a_user_are_taken_over(tmp_path):
     db["observations"].insert({"id": 1, "entity_id": 1, "content": "likes tea"}, pk="id")
     db.close()
     conn = connection.connect(tmp_path / "own.db")
-    assert schema.init(conn) == ["m001_memory"]
+    assert schema.init(conn) == ["m001_memory", "m002_sources"]
     assert conn.execute("select name, last_activity_at from entities").fetchall() == [
         ("Ana", OLD),
         ("Bo", None),
@@ -413,3 +414,31 @@ def test_a_new_entity_inherits_nothing_of_a_deleted_one(two, foreign_keys):
     assert text_index(two) == expected_text_index(two)
     snapshot = two.execute("select content from entity_snapshots where id = ?", [new]).fetchone()[0]
     assert snapshot == "Quite new (Generic)"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "inside"),
+    [
+        (None, None, True),
+        ("2020-01-01", "2999-01-01", True),
+        ("2999-01-01", None, False),
+        (None, "2020-01-01", False),
+        # what cannot be read never begins and never ends, in search as in what is embedded
+        ("soon", "never", True),
+    ],
+)
+def test_snapshots_hold_what_is_valid_now(stock, start, end, inside):
+    stock.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Atlas')")
+    stock.execute(
+        "insert into observations(entity_id, content, valid_from, valid_to)"
+        " values (1, 'likes tea', ?, ?)",
+        [start, end],
+    )
+    stock.execute(
+        "insert into relations(from_entity, to_entity, relation_type, valid_to)"
+        " values (1, 2, 'works_on', ?)",
+        [end],
+    )
+    (text,) = stock.execute("select content from entity_snapshots where id = 1").fetchone()
+    assert ("likes tea" in text) == inside
+    assert ("works_on → Atlas" in text) == (inside or start is not None)

@@ -12,7 +12,8 @@ import pytest
 from view_helpers import as_actor, base, digest, get, get_json, links, text_of
 
 from datasette_limbic import connection
-from datasette_limbic.views.import_display import raw, said, tables, took, visible
+from datasette_limbic.views.import_display import raw, said, took, visible
+from datasette_limbic.views.import_warnings import tables
 
 COUNTS: dict[str, Any] = {
     "lines": 23,
@@ -88,7 +89,18 @@ async def test_figures_that_are_new_have_their_own_column(
     log(empty_db, {"insights": {"imported": 3, "already_there": 1}, "access": {"added": 0}})
     words = text_of((await get(make_datasette(empty_db), base(empty_db) + "/imports")).text)
     assert "Observations Relations Insights Rejected lines" in words
-    assert "1 already there, 3 imported" in words
+    assert "1 already there, 3 imported –" in words  # the dash: rejected lines are not known
+
+
+async def test_many_new_groups_share_a_column(empty_db: Path, make_datasette: Any) -> None:
+    log(
+        empty_db, {"a": {"added": 3, "rows": 9}, "b": {"added": 4}, "c": {"gone": 5}, "d": {"x": 0}}
+    )
+    log(empty_db, {"a": {"added": 0}}, "second")
+    words = text_of((await get(make_datasette(empty_db), base(empty_db) + "/imports")).text)
+    assert "Observations Relations Also Rejected lines" in words
+    assert "A: 3 added; B: 4 added; C: 5 gone –" in words
+    assert "– – – – –" in words.split("second")[1].split("odd.jsonl")[0]
 
 
 async def test_both_empty_states(empty_db: Path, make_datasette: Any) -> None:
@@ -104,7 +116,7 @@ async def test_both_empty_states(empty_db: Path, make_datasette: Any) -> None:
     assert "No import of that name." in text_of(page)
     assert "Nothing has been imported" not in text_of(page)
     assert url in links(page)
-    assert "All 1 import" in text_of(page)
+    assert "All imports 1" in text_of(page)
     body = await get_json(datasette, url + ".json?source=a.jsonl")
     assert (body["imports"], body["count"], body["count_all"]) == ([], 0, 1)
 

@@ -32,8 +32,8 @@ class EngramaSource(Source):
     """An export of Engrama, read twice: who is there, then what they are.
 
     ``counted.beside`` counts the lines that are understood and yield nothing: the envelope
-    (again, in exports that were put together) and the vectors. Every other record yields one entity,
-    relation or rejection, so that ``lines - blank + glued`` is their number and ``beside``
+    (again, in exports that were put together) and the vectors. Every other record yields one
+    entity, relation or rejection, so that ``lines - blank + glued`` is their number and ``beside``
     together. An insight comes after the entity of the same line and counts for none.
     ``columns`` counts the properties that became columns of an entity.
     """

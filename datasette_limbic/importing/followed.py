@@ -121,7 +121,8 @@ class FollowedFile:
                 self.place, self.unfinished = None, None
         still = now == before or now.age >= interval
         if not self._has_news(file, now):
-            return self._settle(now, still)
+            self._settle(now, still)
+            return None
         start, above = self._start(file)
         tail = self._last_line(file, start, now.size)
         is_unended = tail < now.size
@@ -145,7 +146,8 @@ class FollowedFile:
             return part
         if self.place and start > self.place.offset:  # what was taken has got its line end
             self.place = Place(self.place.identity, start, above, Marks.of(file, start))
-        return self._settle(now, still)
+        self._settle(now, still)
+        return None
 
     def advance(self, part: Part) -> None:
         """The part has been imported."""
@@ -160,6 +162,18 @@ class FollowedFile:
         offset, lines = (self.place.offset, self.place.lines) if self.place else (0, 0)
         which = f"line {lines + 1:,}" if offset == self.unfinished else "the last line"
         return f"{which} of {self.path} has no end yet and was not taken"
+
+    def wait_for(self, lines: list[Waiting] | None) -> None:
+        """Lines that name entities which are not here yet; None: too many to keep."""
+        self.waiting += lines or []
+        self.too_many_wait = self.too_many_wait or lines is None
+
+    def note_new(self, names: set[str]) -> None:
+        """Entities have come: lines that wait for one of them are due."""
+        if self.too_many_wait:
+            self.forget()
+        for waiting in self.waiting:
+            waiting.due = waiting.due or not names.isdisjoint(waiting.missing)
 
     def _suspects(self, before: Stamp | None, now: Stamp) -> bool:
         """Whether to wait: a write that left the size as it was is either about to let the file

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
@@ -65,7 +66,7 @@ class Increment(JsonSource):
             yield item
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Part(Increment):
     """The lines of a file from ``start`` to ``end``; all of it where ``whole`` is set.
 
@@ -83,7 +84,7 @@ class Part(Increment):
     def records(self, progress: Progress | None = None) -> Iterator[Record]:
         """Raises FileChanged, for all of them, where the file was written anew meanwhile."""
         window = io.BufferedReader(Window(self.file, self.start, self.end), 1 << 16)
-        lines = read_lines(window, self.counted, progress, self.above)  # type: ignore[arg-type]
+        lines = read_lines(window, self.counted, progress, self.above)
         for number, record in enumerate(lines):
             if number % _CHECKED_EVERY == _CHECKED_EVERY - 1 and self.stopping():
                 raise Stopped
@@ -102,7 +103,7 @@ class Waiting:
     due: bool = False
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Held(Increment):
     """Lines that have waited for the entities that they name."""
 
@@ -177,7 +178,7 @@ class _Earlier:
             entity.valid_to = valid_to
         return entity
 
-    def _before(self, name: str) -> tuple[object, ...] | None:
+    def _before(self, name: str) -> tuple[Any, ...] | None:
         row = self.conn.execute(_BEFORE, [self.source_id, name, self.import_id]).fetchone()
         return None if row is None else tuple(row)
 

@@ -5,31 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import connection
-from ..errors import BadParameter, DatabaseUnusable, LimbicError, UnknownFormat
+from ..errors import BadParameter, LimbicError, UnknownFormat
 from .followed import FollowedFile
 from .increment import Increment, NeedsWhole, Part, Stopped, held
 from .records import Progress
 from .round_text import figures
 from .summary import FileSummary, ImportSummary
+from .target import Locked, Target
 from .unresolved import EntitiesCame, highest_id, new_names, unresolved
 from .windows import FileChanged, FileUnreadable
-from .writing import Options, import_sources
+from .writing import Options
 
 log = logging.getLogger("datasette_limbic")
 
 Report = Callable[[ImportSummary], object]
 Say = Callable[[str], object]
-
-# After the first round a lock is waited for from round to round, so that stopping is prompt.
-_PATIENCE_MS = 500
 
 
 @dataclass
@@ -67,7 +63,8 @@ def watch(
     if not interval > 0:
         raise BadParameter(f"interval is {interval}: it is the seconds between two looks")
     stop = stop or threading.Event()
-    watcher = Watcher(conn_or_path, paths, options or Options(), stop, report, progress, say)
+    target = Target(conn_or_path, options or Options(), progress)
+    watcher = Watcher(target, paths, stop.is_set, report, say)
     while not stop.is_set():
         watcher.round(interval)
         stop.wait(interval)
@@ -79,34 +76,26 @@ class Watcher:
 
     def __init__(
         self,
-        conn_or_path: sqlite3.Connection | str | Path,
+        target: Target,
         paths: Iterable[str | Path],
-        options: Options,
-        stop: threading.Event,
+        stopping: Callable[[], bool] = lambda: False,
         report: Report | None = None,
-        progress: Progress | None = None,
         say: Say | None = None,
     ) -> None:
-        is_path = isinstance(conn_or_path, (str, Path))
-        self.path = Path(conn_or_path) if is_path else None  # type: ignore[arg-type]
-        self.conn = None if is_path else conn_or_path
-        self.options = replace(options, only_changes=True)
-        self.stop, self.progress = stop, progress
-        self.report = report or (lambda summary: None)
-        self.say = say or log.warning
+        self.target, self.stopping = target, stopping
+        self.report, self.say = report, say or log.warning
         unique = {Path(path).resolve(): Path(path) for path in paths}.values()
         self.files = {path: FollowedFile(path) for path in unique}
         if not self.files:
             raise BadParameter("no file to follow was given")
         self.is_first = True
-        self.database: tuple[int, int] | None = None
         self.highest = 0
         self.said: dict[object, str] = {}
         self.watched = Watched()
 
     def round(self, interval: float) -> None:
         """Look at every file once, and import what is new."""
-        self._require_database()
+        self.target.require()
         parts: list[Part] = []
         try:
             for file in self.files.values():
@@ -123,24 +112,29 @@ class Watcher:
 
     def finish(self) -> Watched:
         """The totals."""
-        self.watched.left = [left for file in self.files.values() if (left := file.left())]
-        self.watched.figures["rejected"] = sum(file.rejects for file in self.files.values())
+        files = self.files.values()
+        self.watched.left = [left for file in files if (left := file.left())]
+        for what in ("rejected", "dangling"):
+            self.watched.figures.pop(what, None)
+        self.watched.figures["rejected"] = sum(file.rejects for file in files)
         return self.watched
 
     def _look(self, file: FollowedFile, interval: float) -> Part | None:
         try:
-            part = file.look(interval, self.stop.is_set)
+            part = file.look(interval, self.stopping)
         except FileNotFoundError:
             file.forget()
-            return self._say_once(file, f"{file.path} is not there: waiting for it")
+            self._say_once(file, f"{file.path} is not there: waiting for it")
         except LimbicError as error:
             if self.is_first:
                 raise
-            return self._say_once(file, f"{error}. Waiting until that changes")
+            self._say_once(file, f"{error}. Waiting until that changes")
         except (OSError, FileUnreadable) as error:
-            return self._say_once(file, f"{file.path} cannot be read ({_why(error)}): trying again")
-        self.said.pop(file, None)
-        return part
+            self._say_once(file, f"{file.path} cannot be read ({_why(error)}): trying again")
+        else:
+            self.said.pop(file, None)
+            return part
+        return None
 
     def _import(self, parts: list[Part]) -> None:
         summary = self._attempt(parts)
@@ -150,12 +144,12 @@ class Watcher:
         for part, told in zip(parts, summary.files, strict=True):
             file = self.files[part.path]
             file.advance(part)
-            known = 0 if part.whole else file.rejects
-            if told.changed or told.rejects > file.rejects - known:
+            earlier = 0 if part.whole else file.rejects
+            if told.changed or told.rejects > file.rejects - earlier:
                 news.append(told)
             if part.whole:
                 file.waiting, file.too_many_wait = [], False
-            file.rejects = known + told.rejects
+            file.rejects = earlier + told.rejects
         self._tell(summary, news)
         self._find_unresolved(parts, summary.files)
 
@@ -174,128 +168,66 @@ class Watcher:
         self._tell(summary, [told for told in summary.files if told.changed])
         self._find_unresolved(sources, summary.files)
 
+    def _attempt(self, sources: Sequence[Increment]) -> ImportSummary | None:
+        """One import of all of them; None where it is to be tried again in the next round."""
+        try:
+            summary = self.target.take(sources)
+        except NeedsWhole as needs:
+            self.files[needs.args[0]].forget()
+        except FileChanged:
+            for source in sources:
+                if isinstance(source, Part) and not source.marks.hold(source.file):
+                    self.files[source.path].forget()
+        except FileUnreadable as error:
+            self._say_once("files", f"a file cannot be read ({_why(error)}): trying again")
+        except Stopped:
+            pass
+        except UnknownFormat:
+            if self.is_first:
+                raise
+            return ImportSummary([_only_rejects(source) for source in sources])
+        except Locked:
+            what = f"{self.target.name} is locked by another program: trying again until it is free"
+            self._say_once("database", what)
+        else:
+            self.said.pop("database", None)
+            self.said.pop("files", None)
+            return summary
+        return None
+
     def _find_unresolved(self, sources: Sequence[Increment], told: list[FileSummary]) -> None:
         """See whose entities have come, and which of the lines just read have to wait."""
+        files = self.files.values()
         try:
-            with self._connection() as conn:
+            with self.target.opened() as conn:
                 above, self.highest = self.highest, highest_id(conn)
-                for file in self.files.values():
-                    if file.too_many_wait and self.highest > above:
-                        file.forget()
-                if any(file.waiting for file in self.files.values()):
+                if self.highest > above and any(f.waiting or f.too_many_wait for f in files):
                     came = new_names(conn, above)
-                    for file in self.files.values():
-                        for waiting in file.waiting:
-                            waiting.due = waiting.due or not came.isdisjoint(waiting.missing)
+                    for file in files:
+                        file.note_new(came)
                 for source, summary in zip(sources, told, strict=True):
                     if summary.relations.dangling or summary.access.dangling:
                         found = unresolved(conn, source, summary)
-                        file = self.files[source.path]
-                        file.too_many_wait = file.too_many_wait or found is None
-                        file.waiting += found or []
-        except (EntitiesCame, FileChanged, FileUnreadable, sqlite3.Error, DatabaseUnusable):
+                        self.files[source.path].wait_for(found)
+        except (EntitiesCame, FileChanged, FileUnreadable, Locked):
             # what was imported stays; reading it once more finds out what is left
             for source in sources:
                 self.files[source.path].forget()
         except Stopped:
             return
 
-    def _attempt(self, sources: Sequence[Increment]) -> ImportSummary | None:
-        """One import of all of them; None where it is to be tried again in the next round."""
-        try:
-            summary = self._transaction(sources)
-        except NeedsWhole as needs:
-            return self.files[needs.args[0]].forget()
-        except FileChanged:
-            return self._forget_changed(sources)
-        except FileUnreadable as error:
-            return self._say_once("files", f"a file cannot be read ({_why(error)}): trying again")
-        except Stopped:
-            return None
-        except UnknownFormat:
-            if self.is_first:
-                raise
-            return ImportSummary([_only_rejects(source) for source in sources])
-        except (sqlite3.DatabaseError, DatabaseUnusable) as error:
-            name = self.path or "the database"
-            if not _is_locked(error):
-                if self.path is None or isinstance(error, DatabaseUnusable):
-                    raise
-                raise connection.unusable(self.path, error) from error
-            what = f"{name} is locked by another program: trying again until it is free"
-            return self._say_once("database", what)
-        self.said.pop("database", None)
-        self.said.pop("files", None)
-        return summary
-
-    def _transaction(self, sources: Sequence[Increment]) -> ImportSummary:
-        if self.path is not None and self.database is None:
-            # made if missing, and brought up to date
-            summary = import_sources(self.path, [*sources], self.options, None, self.progress)
-            self.database = _identity(self.path)
-        else:
-            with self._connection() as conn:
-                for source in sources:
-                    source.conn = conn
-                summary = import_sources(conn, [*sources], self.options, None, self.progress)
-        self.options = replace(self.options, restore_removed=False)
-        return summary
-
-    def _forget_changed(self, sources: Sequence[Increment]) -> None:
-        for source in sources:
-            if isinstance(source, Part) and not source.marks.hold(source.file):
-                self.files[source.path].forget()
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        if self.path is None:
-            assert self.conn is not None
-            yield self.conn
-            return
-        with closing(connection.connect(self.path)) as conn:
-            conn.execute(f"pragma busy_timeout={_PATIENCE_MS}")
-            yield conn
-
-    def _require_database(self) -> None:
-        if self.path is None or self.database is None:
-            return
-        try:
-            is_same = _identity(self.path) == self.database
-        except FileNotFoundError:
-            raise DatabaseUnusable(
-                f"{self.path} was deleted while files were followed into it: start again, and all "
-                "of them come in anew"
-            ) from None
-        if not is_same:
-            raise DatabaseUnusable(
-                f"{self.path} was replaced by another file while files were followed into it: "
-                "start again to import all of them into that one"
-            )
-
     def _tell(self, summary: ImportSummary, news: list[FileSummary]) -> None:
-        for told in news:
-            if told.changed:
-                self.watched.figures.update(figures(told))
-        self.watched.rounds += any(told.changed for told in news)
-        if news:
-            summary.files = news
-            self.report(summary)
+        changed = [told for told in news if told.changed]
+        for told in changed:
+            self.watched.figures.update(figures(told))
+        self.watched.rounds += bool(changed)
+        if news and self.report:
+            self.report(ImportSummary(news, summary.near_equal, summary.near_equal_count))
 
     def _say_once(self, about: object, text: str) -> None:
         if self.said.get(about) != text:
             self.said[about] = text
             self.say(text)
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
-
-
-def _is_locked(error: Exception) -> bool:
-    # the sentence of ours names the path, which may hold any word
-    text = str(error.__cause__ if isinstance(error, DatabaseUnusable) else error)
-    return "locked" in text or "busy" in text
 
 
 def _why(error: Exception) -> object:
@@ -306,10 +238,7 @@ def _why(error: Exception) -> object:
 def _only_rejects(source: Increment) -> FileSummary:
     """The summary of an import that found nothing it could use."""
     file = FileSummary(source.path.name, source.format, source.unit)
-    file.lines, file.blank, file.glued = (
-        source.counted.lines,
-        source.counted.blank,
-        source.counted.glued,
-    )
+    counted = source.counted
+    file.lines, file.blank, file.glued = counted.lines, counted.blank, counted.glued
     file.rejected, file.first_rejects = source.rejected, source.first_rejects
     return file

@@ -15,7 +15,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import NotAMemory
 from ..schema import require_memory
-from . import rows, structure, text, times, vectors
+from . import rows, structure, text, times, values, vectors
 from . import schema as schema_checks
 from .context import Check, Context, Found, NotLookedAt
 from .report import Repair, Report, Result
@@ -35,6 +35,8 @@ def checks() -> tuple[Check, ...]:
         *schema_checks.CHECKS,
         *structure.CHECKS,
         *rows.checks(),
+        *values.VALUES,
+        *values.JSON,
         *times.checks(),
         *text.CHECKS,
         *vectors.CHECKS,

@@ -107,7 +107,7 @@ def _unreadable(
     shown = ", ".join((*keys, column))
     for *row, flagged in context.conn.execute(f"select {shown}, {flag} from {table} where {odd}"):
         value = row[-1]
-        empty = isinstance(value, str) and not value.strip()
+        empty = isinstance(value, str) and not value.strip(" ")
         if empty and (compared or f"{table}.{column}" in _MAY_BE_EMPTY):
             continue
         if flagged or parse_time(value) is None:

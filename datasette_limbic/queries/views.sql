@@ -9,8 +9,9 @@ select
       select group_concat(content, ' | ') from (
         select o.content as content from observations o
         where o.entity_id = e.id
-          and (o.valid_to is null or datetime(o.valid_to) > datetime('now'))
-          and (o.valid_from is null or datetime(o.valid_from) <= datetime('now'))
+          -- what cannot be read never begins and never ends, as in search
+          and coalesce(datetime(o.valid_to) > datetime('now'), 1)
+          and coalesce(datetime(o.valid_from) <= datetime('now'), 1)
         order by o.id
       )
     ), '')
@@ -20,7 +21,7 @@ select
         from relations r join entities t on t.id = r.to_entity
         where r.from_entity = e.id and r.to_entity <> e.id
           and t.archived_at is null
-          and (r.valid_to is null or datetime(r.valid_to) > datetime('now'))
+          and coalesce(datetime(r.valid_to) > datetime('now'), 1)
         order by r.id
         limit 50
       )

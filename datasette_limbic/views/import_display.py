@@ -1,4 +1,4 @@
-"""Figures of imports as people read them: words, cards, tables, marks for unseen characters."""
+"""Figures of imports as people read them: words, cards, marks for unseen characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from markupsafe import Markup
 from .. import import_log, times
 from .display import number, short
 
-SHOWN_ROWS = 20
 SHOWN_RAW = 120
 MAX_SHOWN_RAW = 4000
 MAX_GROUPS = 12
@@ -19,31 +18,15 @@ MAX_FIGURES = 40
 
 # The order of what we know; whatever else there is follows.
 GROUPS = ("entities", "observations", "relations", "access")
-TITLES = {"access": "Accesses"}
+TITLES = {"access": "Accesses", "co_occurrences": "Co-occurrences"}
 ONE = {"entities": "entity", "observations": "observation", "relations": "relation"}
-RESULTS = ("created", "added", "merged", "already_there", "reopened", "skipped", "dangling")
+RESULTS = (
+    *("created", "added", "merged", "updated", "replaced", "already_there", "reopened"),
+    *("skipped", "dangling"),
+)
 # What a file held, beside what became of it.
-GIVEN = ("lines", "in_file", "names")
-WARNINGS = {
-    "type_conflicts": (
-        "Entities given two types",
-        "The first type stays.",
-        "type_conflict_count",
-    ),
-    "skipped_observations": ("Observations skipped", "They hold no text.", None),
-    "unreadable": (
-        "Values that could not be read",
-        "They are stored as unknown.",
-        "unreadable_count",
-    ),
-    "extra_keys": ("Keys without a place here", "Their values are not stored.", None),
-    "near_equal_names": (
-        "Names that differ in case or accents only",
-        "They are kept apart.",
-        "near_equal_count",
-    ),
-    "replaced_texts": ("Texts with broken characters", "U+FFFD stands in for each.", None),
-}
+GIVEN = ("lines", "in_file", "names", "rows")
+OWN_COLUMNS = 2
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -63,6 +46,15 @@ def raw(value: Any) -> dict[str, Any]:
         "more": visible(text, MAX_SHOWN_RAW),
         "length": len(text),
     }
+
+
+def cell(value: Any) -> str:
+    """Any value in a table: numbers as such, a list as its items."""
+    if isinstance(value, list):
+        return " / ".join(visible(item, 120) for item in value[:8])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return visible(value, 300)
+    return number(value)
 
 
 def moment(value: Any) -> str:
@@ -104,10 +96,24 @@ def said(group: Any) -> str:
     return ", ".join(f"{number(n)} {words(key)}" for key, n in _results(group) if n) or "–"
 
 
-def columns(totals: dict[str, Any]) -> list[tuple[str, str]]:
-    """Groups of figures that have a column: the three of any import, and others that count."""
-    found = [key for key in _groups(totals) if key in GROUPS[:3] or any(_values(totals[key]))]
-    return [(key, title(key)) for key in dict.fromkeys((*GROUPS[:3], *found))][:MAX_GROUPS]
+def columns(totals: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Titles and groups of the columns: three of any import, then others that count.
+
+    Where these are many, one column holds them.
+    """
+    others = [k for k in _groups(totals) if k not in GROUPS[:3] and any(_values(totals[k]))]
+    found = [(title(key), (key,)) for key in GROUPS[:3]]
+    if len(others) > OWN_COLUMNS:
+        return [*found, ("Also", tuple(others[:MAX_GROUPS]))]
+    return [*found, *((title(key), (key,)) for key in others)]
+
+
+def column(figures: dict[str, Any], keys: tuple[str, ...]) -> str:
+    """What one import has to say in a column."""
+    if len(keys) == 1:
+        return said(figures.get(keys[0]))
+    texts = [(title(key), said(figures.get(key))) for key in keys]
+    return "; ".join(f"{name}: {text}" for name, text in texts if text != "–") or "–"
 
 
 def cards(figures: dict[str, Any]) -> list[dict[str, str]]:
@@ -162,68 +168,6 @@ def beyond(figures: dict[str, Any], kept: int) -> float:
     """How many were rejected, where the log holds fewer; else 0."""
     rejects = import_log.left_out({k: v for k, v in figures.items() if not isinstance(v, dict)})
     return rejects if rejects > kept else 0
-
-
-def tables(counts: dict[str, Any], figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every list among the counts as a table, warnings first, whatever a version calls them."""
-    warnings = counts.get("warnings")
-    found: list[tuple[str, str, Any]] = []
-    if isinstance(warnings, dict):
-        found += [(key, title(key), value) for key, value in warnings.items()]
-    for key, value in counts.items():
-        if isinstance(value, list) and key != "first_rejects":
-            found.append((key, title(key), value))
-        elif isinstance(value, dict) and key != "warnings":
-            found += [
-                (f"{key}.{name}", f"{title(key)}: {words(name)}", item)
-                for name, item in value.items()
-                if isinstance(item, (dict, list))
-            ]
-    return [table for one in found if (table := _table(*one, counts, figures))][: 2 * MAX_GROUPS]
-
-
-def _table(
-    key: str, name: str, value: Any, counts: dict[str, Any], figures: dict[str, Any]
-) -> dict[str, Any] | None:
-    known = WARNINGS.get(key)
-    heading, hint, counted = known or (name, "", None)
-    if not isinstance(value, (dict, list)):
-        if known is None or not isinstance(value, (int, float)) or not value:
-            return None
-        return {"title": heading, "hint": hint, "count": number(value), "head": [], "rows": []}
-    if not value:
-        return None
-    if isinstance(value, dict):
-        head, rows = ["key", "count"], [[k, v] for k, v in value.items()]
-    elif isinstance(value[0], dict):
-        head = list(value[0])[:8]
-        rows = [[row.get(k) for k in head] if isinstance(row, dict) else [row] for row in value]
-    else:
-        head, rows = ["value"], [[row] for row in value]
-    warnings = counts.get("warnings")
-    total = warnings.get(counted) if isinstance(warnings, dict) and counted else None
-    total = total if total is not None else counts.get(counted) if counted else None
-    if key == "skipped_observations" and isinstance(figures.get("observations"), dict):
-        total = figures["observations"].get("skipped")
-    if not isinstance(total, (int, float)) or isinstance(total, bool):
-        total = len(rows)
-    return {
-        "title": heading,
-        "hint": hint,
-        "count": number(total),
-        "head": [(title(one), one in ("line", "count")) for one in head],
-        "rows": [[cell(one) for one in row] for row in rows[:SHOWN_ROWS]],
-        "more": number(len(rows) - SHOWN_ROWS) if len(rows) > SHOWN_ROWS else None,
-    }
-
-
-def cell(value: Any) -> str:
-    """Any value in a table: numbers as such, a list as its items."""
-    if isinstance(value, list):
-        return " / ".join(visible(item, 120) for item in value[:8])
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return visible(value, 300)
-    return number(value)
 
 
 def _groups(figures: dict[str, Any]) -> list[str]:

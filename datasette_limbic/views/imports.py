@@ -11,7 +11,9 @@ from datasette.utils import tilde_decode
 from .. import import_log, import_rejects
 from ..import_log import UnknownImport
 from . import import_display as display
+from . import import_warnings
 from .common import Page, page, whole_number
+from .display import number
 
 # Raw rejects can hold private text: who may not see that table sees neither page.
 TABLES = ("limbic_imports", "limbic_import_rejects")
@@ -20,9 +22,9 @@ _PLAIN_NAME = re.compile(r"[\w.][\w.-]{0,80}", re.ASCII)
 
 
 async def _imports(here: Page) -> tuple[str, dict[str, Any]]:
-    number = here.whole("page", 1)
+    wanted = here.whole("page", 1)
     source = here.given.get("source")
-    data = await here.read(lambda conn: import_log.import_list(conn, page=number, source=source))
+    data = await here.read(lambda conn: import_log.import_list(conn, page=wanted, source=source))
     if here.as_json:
         return "limbic_imports.html", data
     names = await here.read(import_log.sources)
@@ -34,8 +36,10 @@ async def _imports(here: Page) -> tuple[str, dict[str, Any]]:
     for row in data["imports"]:
         row["_url"] = here.url(f"/imports/{row['id']}")
         row["_cells"] = [
-            (title, display.said(row["figures"].get(key))) for key, title in data["_columns"]
+            (title, display.column(row["figures"], keys)) for title, keys in data["_columns"]
         ]
+        rejected = row["figures"].get("rejected")
+        row["_rejected"] = number(None if isinstance(rejected, dict) else rejected)
         _decorate(row)
     _pages(here, data)
     return "limbic_imports.html", data
@@ -47,10 +51,10 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     if wanted is None:
         shown = tilde_decode(given)[:60]
         raise UnknownImport(f"{shown!r} is no number of an import: see {here.url('/imports')}")
-    number = here.whole("page", 1)
+    turned = here.whole("page", 1)
     reason = here.given.get("reason")
     data = await here.read(
-        lambda conn: import_log.import_detail(conn, wanted, page=number, reason=reason)
+        lambda conn: import_log.import_detail(conn, wanted, page=turned, reason=reason)
     )
     if here.as_json:
         return "limbic_import.html", data
@@ -59,7 +63,7 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     data["_cards"] = display.cards(row["figures"])
     data["_groups"] = display.groups(row["figures"])
     data["_left"] = display.left_out_words(row["figures"], row["rejects_kept"])
-    data["_warnings"] = display.tables(row["counts"] or {}, row["figures"])
+    data["_warnings"] = import_warnings.tables(row["counts"] or {}, row["figures"])
     data["_dangling"] = display.dangling(row["figures"])
     data["_beyond"] = display.beyond(row["figures"], row["rejects_kept"])
     data["_command"] = f"datasette limbic import {_name(row['source'])} {_name(here.db.name)}.db"
@@ -117,8 +121,8 @@ def _pages(here: Page, data: dict[str, Any], anchor: str = "") -> None:
         key: here.given[key] for key in ("source", "reason") if key in here.given
     }
 
-    def url(number: int) -> str:
-        return "?" + urlencode({**kept, "page": number}) + anchor
+    def url(to: int) -> str:
+        return "?" + urlencode({**kept, "page": to}) + anchor
 
     before, after = min(data["page"] - 1, data["pages"]), data["page"] + 1
     data["_before"] = url(before) if before else None
