@@ -30,6 +30,12 @@ class UnknownEntity(LimbicError, LookupError):
     status = 404
 
 
+class UnknownImport(LimbicError, LookupError):
+    """No import has that number."""
+
+    status = 404
+
+
 class UnknownPage(LimbicError, LookupError):
     """A path below ``/{database}/-/limbic`` that leads nowhere."""
 
@@ -82,3 +88,7 @@ class IndexedElsewhere(LimbicError, ValueError):
     """The collection was embedded with another model than the one asked for."""
 
     status = 409
+
+
+class CannotWrite(LimbicError, OSError):
+    """The file of an export cannot be written: no rights, no folder, no room."""

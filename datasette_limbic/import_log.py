@@ -14,7 +14,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import import_rejects, schema, times
-from .errors import LimbicError
+from .errors import UnknownImport
 
 PAGE = 50
 MAX_SOURCES = 200
@@ -48,12 +48,6 @@ where value between -1e15 and 1e15 group by 1, 2 limit {_MAX_FIGURES}"""
 _ALL = "1"
 _OF_SOURCE = "cast(source as text) = :source"
 _OF_IDS = "i.id in (select value from json_each(:ids))"
-
-
-class UnknownImport(LimbicError, LookupError):
-    """No import has that number."""
-
-    status = 404
 
 
 def import_list(

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from importing_helpers import SHARED, graph, new_memory, one
 
 from datasette_limbic import connection, schema
-from datasette_limbic.errors import BadParameter, NotAMemory
+from datasette_limbic.errors import BadParameter, CannotWrite, NotAMemory
 from datasette_limbic.exporting import RESTORED, export_full, export_mcp
-from datasette_limbic.exporting.output import CannotWrite, check_output, whole_file
+from datasette_limbic.exporting.output import check_output, whole_file
 from datasette_limbic.exporting.tables import DERIVED, EXPORTED, SEQUENCE, VECTORS, affinity
 from datasette_limbic.importing import import_files
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_limbic import connection
-from datasette_limbic.errors import NotAMemory
+from datasette_limbic.errors import NotAMemory, UnknownImport
 from datasette_limbic.import_log import (
-    UnknownImport,
     import_detail,
     import_list,
     left_out,

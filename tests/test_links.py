@@ -37,6 +37,27 @@ async def test_our_tables_lead_to_search(table: str, demo_db: Path, make_dataset
     assert base(demo_db) + "/search" in found
 
 
+@pytest.mark.parametrize("table", ["limbic_imports", "limbic_import_rejects"])
+async def test_the_log_of_imports_leads_to_its_page(
+    table: str, demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    number = conn.execute("select max(id) from limbic_imports").fetchone()[0]
+    conn.execute(
+        "insert into limbic_import_rejects(id, import_id, line, reason) values (900, ?, 1, 'r')",
+        [number],
+    )
+    conn.commit()
+    conn.close()
+    datasette = make_datasette(demo_db)
+    found = links((await get(datasette, f"/{demo_db.stem}/{table}?_size=1")).text)
+    assert base(demo_db) + "/imports" in found
+    if ONE_POINT_ZERO:
+        row = number if table == "limbic_imports" else 900
+        found = links((await get(datasette, f"/{demo_db.stem}/{table}/{row}")).text)
+        assert base(demo_db) + f"/imports/{number}" in found
+
+
 async def test_other_tables_do_not(demo_db: Path, make_datasette: Any) -> None:
     found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}/limbic_settings")).text)
     assert base(demo_db) + "/search" not in found

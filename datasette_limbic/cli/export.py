@@ -12,10 +12,10 @@ from typing import Any, TextIO
 import click
 
 from .. import connection, schema
-from ..errors import BadParameter, LimbicError
+from ..errors import BadParameter, CannotWrite, LimbicError
 from ..exporting import export_full, export_mcp
 from ..exporting.mcp import Progress
-from ..exporting.output import CannotWrite, check_output, whole_file
+from ..exporting.output import check_output, whole_file
 from ..exporting.tables import count, present
 from .common import reports_errors
 

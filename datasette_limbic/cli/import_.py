@@ -56,10 +56,10 @@ def import_command(
     database: str,
     create_missing: bool,
     rejects: Path | None,
-    is_watching: bool,
-    interval: float,
     as_json: bool,
     quiet: bool,
+    is_watching: bool = False,
+    interval: float = 2.0,
 ) -> None:
     """Import memory files into DATABASE, which is made when it is not there.
 

@@ -9,11 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from ..errors import BadParameter, LimbicError
-
-
-class CannotWrite(LimbicError, OSError):
-    """The file of an export cannot be written: no rights, no folder, no room."""
+from ..errors import BadParameter, CannotWrite, LimbicError
 
 
 def check_output(path: str | Path, database: str | Path, *, force: bool = False) -> Path:

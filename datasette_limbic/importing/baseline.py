@@ -7,21 +7,24 @@ is taken over where nobody changed it here.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import marshal
+from collections import Counter, OrderedDict
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
 from .batches import Inserts
-from .items import Entity, Observation
+from .items import GENERIC, Entity, Observation
 from .source import Source
 
 WIDTH = 8
-ENDED, FLAGGED = 1, 2
+# What a source said of an observation beside its text; GONE: nothing any more.
+ENDED, FLAGGED, DATED, KIND, BEGUN, GONE = 1, 2, 4, 8, 16, 32
 # Texts remembered of entities that come again, over all of them.
 _REMEMBERED = 100_000
-_FLAGS = tuple(bytes([i]) for i in range(4))
+_BATCH = 1000
+_FLAGS = tuple(bytes([i]) for i in range(2 * GONE))
 _NO_FLAGS = _FLAGS[0]
 
 _UPSERT = """
@@ -53,11 +56,19 @@ def digests(entity: Entity) -> list[bytes]:
 
 def brief(found: bytes, observation: Observation) -> bytes:
     """What is kept of an observation: seven bytes of its digest, and its flags."""
-    return found[:7] + _FLAGS[_flags_of(observation)]
+    return found[:7] + _FLAGS[flags_of(observation)]
 
 
-def _flags_of(observation: Observation) -> int:
-    return (ENDED if observation.valid_to is not None else 0) | (FLAGGED if observation.flag else 0)
+def flags_of(observation: Observation) -> int:
+    """What is said of an observation beside its text."""
+    _, created, kind, _, start, end, flag, *_ = observation
+    return (
+        (ENDED if end is not None else 0)
+        | (FLAGGED if flag else 0)
+        | (DATED if created is not None else 0)
+        | (KIND if kind is not None else 0)
+        | (BEGUN if start is not None else 0)
+    )
 
 
 class Fields(NamedTuple):
@@ -69,19 +80,29 @@ class Fields(NamedTuple):
     valid_to: str | None
 
 
+def fields_of(entity: Entity) -> Fields:
+    """What one row says of the entity itself."""
+    return Fields(entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
+
+
 class Text:
-    """One text that a source brought: how often and with what flags, before and now."""
+    """One text that a source brought: the flags of each of its copies, before and now."""
 
-    __slots__ = ("count", "flags", "now", "now_flags")
+    __slots__ = ("before", "now")
 
-    def __init__(self, count: int = 0, flags: int = 0) -> None:
-        self.count, self.flags, self.now, self.now_flags = count, flags, 0, 0
+    def __init__(self, before: bytes = b"", now: bytes = b"") -> None:
+        self.before, self.now = bytearray(before), bytearray(now)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the last import had it and this one does not."""
+        return not self.now and any(not flags & GONE for flags in self.before)
 
 
 class State:
     """One entity as its source has it: before, and as far as this import has read.
 
-    ``before`` is None where no earlier import had it.
+    ``before`` is None where no earlier import had it, ``now`` where no row of this one has.
     """
 
     def __init__(
@@ -95,48 +116,81 @@ class State:
         #: whether the entity is counted as created or updated
         self.counted = not is_earlier
         for at in range(0, len(blob), WIDTH):
-            text = self.texts.setdefault(blob[at : at + 7], Text(0, 3))
-            text.count += 1
-            text.flags &= blob[at + 7]
+            text = self.texts.setdefault(blob[at : at + 7], Text())
+            (text.before if is_earlier else text.now).append(blob[at + 7])
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether nothing but the name was known of it."""
+        return self.before == Fields(None, None, None, None) and not self.texts
 
     def see(self, entity: Entity, digests: list[bytes]) -> None:
-        """Take in what one row of this import says."""
-        given = Fields(entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
-        if self.now is None:
-            self.now = given
-        else:  # a second row: what the first one said stays
-            self.now = Fields(
-                *(new if old is None else old for old, new in zip(self.now, given, strict=True))
-            )
+        """Take in what one row of this import says: the first that says anything counts."""
+        old, new = self.now or Fields(None, None, None, None), fields_of(entity)
+        archived = new.archived_at if old.archived_at is None else old.archived_at
+        if archived is not None and self.before and self.before.archived_at is not None:
+            archived = self.before.archived_at  # still archived, whatever the date is by now
+        self.now = Fields(
+            new.entity_type or old.entity_type
+            if old.entity_type in (None, GENERIC)
+            else old.entity_type,
+            archived,
+            new.valid_from if old.valid_from is None else old.valid_from,
+            new.valid_to if old.valid_to is None else old.valid_to,
+        )
         self.see_texts(entity.observations, digests)
 
     def see_texts(self, observations: list[Observation], digests: list[bytes]) -> None:
         """Take in more of its observations."""
         self.dirty = True
-        counts: dict[bytes, int] = {}
+        copies: Counter[bytes] = Counter()
         for observation, found in zip(observations, digests, strict=True):
             text = self.texts.setdefault(found[:7], Text())
-            counts[found] = counts.get(found, 0) + 1
-            text.now = max(text.now, counts[found])
-            text.now_flags = _flags_of(observation)
+            copy = copies[found]
+            copies[found] += 1
+            if copy < len(text.now):
+                text.now[copy] |= flags_of(observation)
+            else:
+                text.now.append(flags_of(observation))
 
     def blob(self) -> bytes:
         """All texts. None is forgotten: one that goes from the source and comes back is still
         one that was removed here."""
-        return b"".join(
-            (key + _FLAGS[text.now_flags if text.now else text.flags]) * max(text.count, text.now)
-            for key, text in sorted(self.texts.items())
+        found = []
+        for key, text in sorted(self.texts.items()):
+            found += [key + _FLAGS[flags] for flags in text.now]
+            found += [key + _FLAGS[flags | GONE] for flags in text.before[len(text.now) :]]
+        return b"".join(found)
+
+    def gone(self) -> dict[bytes, int]:
+        """How many copies of its texts an earlier import had and this one did not."""
+        return {
+            key: len(text.before) - len(text.now)
+            for key, text in self.texts.items()
+            if len(text.before) > len(text.now)
+        }
+
+    def pack(self) -> bytes:
+        """All of it, to be kept outside the memory."""
+        texts = [(key, bytes(text.before), bytes(text.now)) for key, text in self.texts.items()]
+        before, now = (None if f is None else tuple(f) for f in (self.before, self.now))
+        return marshal.dumps(
+            (self.entity_id, self.import_id, before, now, self.dirty, self.counted, texts)
         )
 
-    def gone(self) -> int:
-        """How many texts an earlier import had and this one did not."""
-        if self.before is None:
-            return 0
-        return sum(max(0, text.count - text.now) for text in self.texts.values())
+    @classmethod
+    def unpack(cls, packed: bytes) -> State:
+        """The state that ``pack`` gave."""
+        entity_id, import_id, before, now, dirty, counted, texts = marshal.loads(packed)
+        state = cls(entity_id, import_id, Fields(None, None, None, None), b"", is_earlier=False)
+        state.before, state.now = (None if f is None else Fields(*f) for f in (before, now))
+        state.dirty, state.counted = dirty, counted
+        state.texts = {key: Text(*flags) for key, *flags in texts}
+        return state
 
 
 class Baseline:
-    """The last known state of one source. ``restore`` forgets what is not here any more."""
+    """The last known state of one source. ``restore`` brings back what is not here any more."""
 
     def __init__(
         self, conn: sqlite3.Connection, source: Source, import_id: int, restore: bool = False
@@ -162,7 +216,6 @@ class Baseline:
             is not None
         )
         self.pending: dict[str, tuple[Any, ...]] = {}
-        self.evicted: dict[str, tuple[Any, ...]] = {}
         self.new = Inserts(
             "_limbic_source_entities",
             ("source_id", "key", "entity_id", "import_id", "observations"),
@@ -170,6 +223,7 @@ class Baseline:
         )
         self.states: OrderedDict[str, State] = OrderedDict()
         self.remembered = 0
+        self.put_away = False
         self.gone_texts = 0
 
     def state(self, key: str) -> State | None:
@@ -177,7 +231,23 @@ class Baseline:
         if key in self.states:
             self.states.move_to_end(key)
             return self.states[key]
-        waiting = self.pending.pop(key, None) or self.evicted.pop(key, None)
+        state = self._load(key)
+        if state is None:
+            return None
+        while self.states and self.remembered > _REMEMBERED:
+            self._put_away()
+        self.remembered += len(state.texts)
+        self.states[key] = state
+        return state
+
+    def _load(self, key: str) -> State | None:
+        waiting = self.pending.pop(key, None)
+        if waiting is None and self.put_away:
+            packed = self.conn.execute(
+                "select state from temp._limbic_import_states where key = ?", [key]
+            ).fetchone()
+            if packed is not None:
+                return State.unpack(packed[0])
         row = (
             waiting
             or self.conn.execute(
@@ -190,61 +260,87 @@ class Baseline:
         if row is None:
             return None
         _, _, entity_id, import_id, *fields, blob = row
-        while self.states and self.remembered > _REMEMBERED:
-            self._forget()
         state = State(entity_id, import_id, Fields(*fields), blob, import_id != self.import_id)
         state.dirty = waiting is not None
-        self.remembered += len(state.texts)
-        self.states[key] = state
         return state
 
     def note(self, key: str, entity_id: int, entity: Entity, digests: list[bytes]) -> None:
         """Keep what the source says of an entity of which nothing was known before."""
-        fields = (entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
+        fields = fields_of(entity)
         if entity.only_texts:
             blob = b"".join([found[:7] + _NO_FLAGS for found in sorted(digests)])
         elif len(set(digests)) == len(digests):
             blob = b"".join(sorted(map(brief, digests, entity.observations)))
         else:
-            state = State(entity_id, self.import_id, Fields(*fields), b"", is_earlier=False)
+            state = State(entity_id, self.import_id, fields, b"", is_earlier=False)
             state.see_texts(entity.observations, digests)
             blob = state.blob()
         self.pending[key] = (self.source_id, key, entity_id, self.import_id, *fields, blob)
 
-    def _forget(self) -> None:
+    def _put_away(self) -> None:
+        """The entity that was not seen for longest; an entity may have rows far apart."""
         key, state = self.states.popitem(last=False)
         self.remembered -= len(state.texts)
-        self.gone_texts += state.gone()
-        if state.dirty:
-            self.evicted[key] = self._row(key, state)
-
-    def _row(self, key: str, state: State) -> tuple[Any, ...]:
-        fields = state.now or state.before
-        assert fields is not None
-        return (self.source_id, key, state.entity_id, self.import_id, *fields, state.blob())
+        if not self.put_away:
+            self.put_away = True
+            self.conn.execute(
+                "create temp table _limbic_import_states(key text primary key, state) without rowid"
+            )
+        self.conn.execute(
+            "insert or replace into temp._limbic_import_states values (?, ?)", [key, state.pack()]
+        )
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write what waits of new entities."""
         for source_id, key, entity_id, import_id, *fields, blob in self.pending.values():
             self.new.add((source_id, key, entity_id, import_id, blob), *fields)
         self.new.flush(self.conn)
-        rows = [*self.evicted.values()]
-        for key, state in self.states.items():
-            if state.dirty:
-                rows.append(self._row(key, state))
-                state.dirty = False
-        self.conn.executemany(_UPSERT, rows)
         self.pending.clear()
-        self.evicted.clear()
+
+    def finish(self) -> None:
+        """Write the rest, when all rows of the source were read."""
+        self.flush()
+        if self.put_away:
+            while self.states:
+                self._put_away()
+            rows = self.conn.execute("select key, state from temp._limbic_import_states")
+            while some := rows.fetchmany(_BATCH):
+                self._keep({key: State.unpack(packed) for key, packed in some})
+            self.conn.execute("drop table temp._limbic_import_states")
+            self.put_away = False
+        self._keep(self.states)
+        self.states.clear()
+        self.remembered = 0
+
+    def _keep(self, states: dict[str, State]) -> None:
+        rows = []
+        for key, state in states.items():
+            fields = state.now or state.before
+            if state.dirty and fields is not None:
+                head = (self.source_id, key, state.entity_id, self.import_id)
+                rows.append((*head, *fields, state.blob()))
+            if state.before is not None:
+                self.gone_texts += self._kept(state.entity_id, state.gone())
+        self.conn.executemany(_UPSERT, rows)
+
+    def _kept(self, entity_id: int, gone: dict[bytes, int]) -> int:
+        """How many of the texts that are gone from the source are still here."""
+        if not gone:
+            return 0
+        here = Counter(
+            digest(content)[:7]
+            for (content,) in self.conn.execute(
+                "select content from observations where entity_id = ?", [entity_id]
+            )
+        )
+        return sum(min(here[key], count) for key, count in gone.items())
 
     def gone(self) -> tuple[int, int]:
         """How many entities, and observations of those that stayed, an earlier import had and
-        this one did not. To be asked once, at the end."""
-        while self.states:
-            self._forget()
-        self.flush()
+        this one did not, and are still here. To be asked when the source is finished."""
         row = self.conn.execute(
-            "select count(*) from _limbic_source_entities where source_id = ? and import_id < ?",
+            "select count(*) from _limbic_source_entities s join entities e on e.id = s.entity_id"
+            " where s.source_id = ? and s.import_id < ? and s.key <> ''",
             [self.source_id, self.import_id],
         ).fetchone()
         return int(row[0]), self.gone_texts

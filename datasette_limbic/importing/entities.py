@@ -242,7 +242,7 @@ class EntityWriter:
         kind = self._settle_type(kind, entity, line, file, before)
         if entity.confidence is not None and confidence == 1.0 and entity_id > self.above:
             confidence = entity.confidence
-        if before and not self.baseline.complete_rows:
+        if before and self.baseline is not None and not self.baseline.complete_rows:
             # what this row leaves out may stand in another one
             before = Fields(*(b if t else None for b, t in zip(before, _told(entity), strict=True)))
         archived_now = _settle(archived, entity.archived_at, before and (before.archived_at,))

@@ -313,9 +313,11 @@ class Import:
             if source.whole and import_id in self.baselines:
                 file.entities.gone, file.observations.gone = self.baselines[import_id].gone()
                 file.relations.gone = relations_gone(self.baselines[import_id])
+            counts = file.as_dict()
+            counts["warnings"]["near_equal_names"] = self.summary.near_equal
             self.conn.execute(
                 "update limbic_imports set counts = ?, finished_at = ? where id = ?",
-                [json.dumps(file.as_dict(), ensure_ascii=False), now_sql(), import_id],
+                [json.dumps(counts, ensure_ascii=False), now_sql(), import_id],
             )
 
 

@@ -41,7 +41,8 @@ _COPIED = {
     ),
     "observations": (
         "select v.observation_id from _limbic_vec_observations v cross join observations t"
-        " where t.id = v.observation_id and v.entity_id <> cast(coalesce(t.entity_id, 0) as integer)"
+        " where t.id = v.observation_id"
+        " and v.entity_id <> cast(coalesce(t.entity_id, 0) as integer)"
     ),
 }
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from datasette.utils import tilde_decode
 
 from .. import import_log, import_rejects
-from ..import_log import UnknownImport
+from ..errors import UnknownImport
 from . import import_display as display
 from . import import_warnings
 from .common import Page, page, whole_number

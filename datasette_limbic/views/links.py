@@ -20,15 +20,20 @@ ENTITY_COLUMN = {
     "entity_access_log": "entity_id",
     "co_occurrences": "entity_a_id",
 }
+# And of the import.
+IMPORT_COLUMN = {"limbic_imports": "id", "limbic_import_rejects": "import_id"}
+IMPORT_TABLES = tuple(IMPORT_COLUMN)
 
 
-async def _visible(datasette: Datasette, actor: Any, database: str) -> bool:
+async def _visible(
+    datasette: Datasette, actor: Any, database: str, tables: tuple[str, ...] = CORE_TABLES
+) -> bool:
     db = datasette.databases.get(database)
     return (
         db is not None
         and database != "_internal"
         and await plugin.is_memory(db)
-        and await compat.may_view(datasette, actor, database, CORE_TABLES)
+        and await compat.may_view(datasette, actor, database, tables)
     )
 
 
@@ -54,6 +59,11 @@ def database_actions(datasette: Datasette, actor: Any, database: str) -> Any:
 
 def table_actions(datasette: Datasette, actor: Any, database: str, table: str) -> Any:
     async def inner() -> list[dict[str, str]]:
+        if table in IMPORT_TABLES:
+            if not await _visible(datasette, actor, database, IMPORT_TABLES):
+                return []
+            href = limbic_url(datasette, database, "/imports")
+            return [{"href": href, "label": "The log of imports"}]
         if table not in CORE_TABLES or not await _visible(datasette, actor, database):
             return []
         return [
@@ -66,21 +76,23 @@ def table_actions(datasette: Datasette, actor: Any, database: str, table: str) -
 
 def row_actions(datasette: Datasette, actor: Any, database: str, table: str, row: Any) -> Any:
     async def inner() -> list[dict[str, str]]:
-        column = ENTITY_COLUMN.get(table)
-        if column is None or not await _visible(datasette, actor, database):
+        if table in IMPORT_TABLES:
+            tables, column, path = IMPORT_TABLES, IMPORT_COLUMN[table], "/imports/"
+            label = "What this import did"
+        elif table in ENTITY_COLUMN:
+            tables, column, path = CORE_TABLES, ENTITY_COLUMN[table], "/entity/"
+            label = "See this entity in its memory"
+        else:
+            return []
+        if not await _visible(datasette, actor, database, tables):
             return []
         try:
-            entity = row[column]
+            number = row[column]
         except (KeyError, IndexError):
             return []
-        if entity is None:
+        if number is None:
             return []
-        return [
-            {
-                "href": limbic_url(datasette, database, f"/entity/{entity}"),
-                "label": "See this entity in its memory",
-            }
-        ]
+        return [{"href": limbic_url(datasette, database, f"{path}{number}"), "label": label}]
 
     return inner
 
