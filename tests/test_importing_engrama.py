@@ -15,7 +15,7 @@ from importing_helpers import write_lines
 
 from datasette_limbic.errors import UnknownFormat
 from datasette_limbic.importing.engrama import EngramaSource, engrama_source
-from datasette_limbic.importing.engrama_nodes import WITHOUT_HOME
+from datasette_limbic.importing.engrama.nodes import WITHOUT_HOME
 from datasette_limbic.importing.items import Entity, Insight, Item, Observation, Rejection, Relation
 from datasette_limbic.importing.notes import Notes
 from datasette_limbic.importing.records import MAX_RECORD

@@ -23,10 +23,10 @@ from importing_helpers import access, entity, new_memory, one, relation, write_l
 
 from datasette_limbic import connection
 from datasette_limbic.errors import BadParameter, DatabaseUnusable, UnknownFormat
-from datasette_limbic.importing import import_files, increment, unresolved, windows
+from datasette_limbic.importing import import_files
 from datasette_limbic.importing.summary import ImportSummary
-from datasette_limbic.importing.target import Target
-from datasette_limbic.importing.watching import Watcher, watch
+from datasette_limbic.importing.watching import Watcher, increment, unresolved, watch, windows
+from datasette_limbic.importing.watching.target import Target
 from datasette_limbic.importing.writing import Options
 
 # Longer than any test: a file stands still only where two looks find it the same.
@@ -234,7 +234,8 @@ def test_bytes_of_all_kinds(tmp_path: Path, db: Path) -> None:
 def test_a_line_that_is_too_long(
     tmp_path: Path, db: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datasette_limbic.importing import followed, reading
+    from datasette_limbic.importing import reading
+    from datasette_limbic.importing.watching import followed
 
     for module in (followed, reading):
         monkeypatch.setattr(module, "MAX_RECORD", 1000)
@@ -334,7 +335,7 @@ def test_waits_for_a_file(tmp_path: Path, source: Path) -> None:
 
 
 def test_unreadable_for_a_moment(db: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datasette_limbic.importing import followed
+    from datasette_limbic.importing.watching import followed
 
     follower = Follower(db, source)
     follower.round()
@@ -473,7 +474,7 @@ def test_idle_rounds_write_nothing(db: Path, source: Path, monkeypatch: pytest.M
 
 def test_a_locked_database(db: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("datasette_limbic.importing.target._PATIENCE_MS", 1)
+    monkeypatch.setattr("datasette_limbic.importing.watching.target._PATIENCE_MS", 1)
     writer = connection.connect(db)
     writer.execute("begin immediate")
     follower = Follower(db, source)
@@ -589,7 +590,7 @@ def test_a_round_costs_what_is_new(
             return count  # type: ignore[return-value]
 
     monkeypatch.setattr(
-        "datasette_limbic.importing.followed.open_raw", lambda path: Counting(path, "rb")
+        "datasette_limbic.importing.watching.followed.open_raw", lambda path: Counting(path, "rb")
     )
     for number in range(5):
         append(source, entity(f"E{number}", "new"), relation(f"E{number}", "Nobody"))
@@ -611,7 +612,7 @@ def test_a_long_line_in_small_pieces(
         return bytes_at(file, start, length)
 
     for module in ("windows", "followed"):
-        monkeypatch.setattr(f"datasette_limbic.importing.{module}.bytes_at", counting)
+        monkeypatch.setattr(f"datasette_limbic.importing.watching.{module}.bytes_at", counting)
     append(source, '{"type":"entity","name":"Long","observations":["', end="")
     for _ in range(20):
         append(source, "x" * 100_000, end="")

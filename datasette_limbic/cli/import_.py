@@ -34,6 +34,22 @@ from .common import reports_errors
     help="Write every line that was left out here, as JSON Lines: file, line, reason, raw.",
 )
 @click.option(
+    "--restore-removed",
+    is_flag=True,
+    help="Bring back what these files brought before and what was deleted or changed here since.",
+)
+@click.option(
+    "--with-vectors",
+    is_flag=True,
+    help="Take over the vectors of an MCP Memory v2 file too, as a collection of llm.",
+)
+@click.option(
+    "--vectors-model",
+    metavar="MODEL",
+    help="With --with-vectors: the model of llm that made them. Search then uses them; else they "
+    "stand apart, in a collection of their own.",
+)
+@click.option(
     "--watch",
     "is_watching",
     is_flag=True,
@@ -56,6 +72,9 @@ def import_command(
     database: str,
     create_missing: bool,
     rejects: Path | None,
+    restore_removed: bool,
+    with_vectors: bool,
+    vectors_model: str | None,
     as_json: bool,
     quiet: bool,
     is_watching: bool = False,
@@ -75,6 +94,13 @@ def import_command(
         {"type":"relation","from":"Ana","to":"Atlas","relationType":"works_on"}
       a JSON array of such rows
       one object {"entities": [...], "relations": [...]}, such as read_graph answers
+      the SQLite file of an MCP Memory v2 server, which may be running; it is never touched
+      an NDJSON export of Engrama
+      a full export of this program: into an empty DATABASE it restores everything
+
+    \b
+      datasette limbic import ~/mcp/memory.db mine.db
+      datasette limbic import memory.jsonl memory.db --watch
 
     Rows without a type are told by their keys; _type, from_entity/to_entity, snake_case keys
     and observations as objects ({"text": ..., "timestamp": ...}) are read too, and so are
@@ -82,10 +108,11 @@ def import_command(
     may be ISO 8601 or Unix seconds or milliseconds; one that is not given stays unknown.
     History comes as {"type":"access","query":...,"accessedAt":...,"entities":[names]}.
 
-    Entities of one name are merged and no observation is lost, so importing a file again
-    changes nothing. Names that differ in case or accents stay apart and are reported. All is
-    one transaction: when it fails, DATABASE is as it was. Every line is accounted for; bad
-    lines are left out and reported with the reason, and the rest comes in.
+    Entities of one name are merged and no observation is lost. Importing a file again is a sync:
+    it adds and updates what changed in the file since, never resets counts, and leaves alone what
+    was deleted, corrected or judged here. Names that differ in case or accents stay apart and are
+    reported. All is one transaction: when it fails, DATABASE is as it was. Every line is
+    accounted for; bad lines are left out and reported with the reason, and the rest comes in.
 
     Exit code 0, also where lines were left out; 1 where nothing could be read.
     """
@@ -97,7 +124,7 @@ def import_command(
                 "--rejects holds what one import left out, and --watch makes many: import the "
                 "files once with --rejects, or leave it out (limbic_import_rejects has them too)"
             )
-        options = Options(create_missing=create_missing)
+        options = Options(create_missing=create_missing, restore_removed=restore_removed)
         follow(database, files, options, interval, as_json=as_json, quiet=quiet)
         return
     with ExitStack() as stack:
@@ -113,6 +140,9 @@ def import_command(
             files,
             create_missing=create_missing,
             rejects_path=rejects,
+            restore_removed=restore_removed,
+            with_vectors=with_vectors,
+            vectors_model=vectors_model,
             progress=progress,
         )
     if quiet:

@@ -109,6 +109,8 @@ class State:
         self, entity_id: int, import_id: int, fields: Fields, blob: bytes, is_earlier: bool
     ) -> None:
         self.entity_id, self.import_id = entity_id, import_id
+        self.stored = digest(blob) if is_earlier else b""
+        self.stored_id = entity_id
         self.before = fields if is_earlier else None
         self.now: Fields | None = None if is_earlier else fields
         self.texts: dict[bytes, Text] = {}
@@ -153,39 +155,39 @@ class State:
             else:
                 text.now.append(flags_of(observation))
 
-    def blob(self) -> bytes:
+    def blob(self, whole: bool = True) -> bytes:
         """All texts. None is forgotten: one that goes from the source and comes back is still
-        one that was removed here."""
+        one that was removed here. ``whole``: what was not seen is gone."""
         found = []
+        absent = GONE if whole else 0
         for key, text in sorted(self.texts.items()):
             found += [key + _FLAGS[flags] for flags in text.now]
-            found += [key + _FLAGS[flags | GONE] for flags in text.before[len(text.now) :]]
+            found += [key + _FLAGS[flags | absent] for flags in text.before[len(text.now) :]]
         return b"".join(found)
 
-    def gone(self) -> dict[bytes, int]:
-        """How many copies of its texts an earlier import had and this one did not."""
-        return {
-            key: len(text.before) - len(text.now)
-            for key, text in self.texts.items()
-            if len(text.before) > len(text.now)
-        }
+    def gone(self) -> dict[bytes, Text]:
+        """Texts of which an earlier import had more copies than this one."""
+        return {key: text for key, text in self.texts.items() if len(text.before) > len(text.now)}
 
     def pack(self) -> bytes:
         """All of it, to be kept outside the memory."""
         texts = [(key, bytes(text.before), bytes(text.now)) for key, text in self.texts.items()]
         before, now = (None if f is None else tuple(f) for f in (self.before, self.now))
         return marshal.dumps(
-            (self.entity_id, self.import_id, before, now, self.dirty, self.counted, texts)
+            (
+                *(self.entity_id, self.import_id, before, now, texts),
+                *(self.dirty, self.counted, self.stored, self.stored_id),
+            )
         )
 
     @classmethod
     def unpack(cls, packed: bytes) -> State:
         """The state that ``pack`` gave."""
-        entity_id, import_id, before, now, dirty, counted, texts = marshal.loads(packed)
+        entity_id, import_id, before, now, texts, *flags = marshal.loads(packed)
         state = cls(entity_id, import_id, Fields(None, None, None, None), b"", is_earlier=False)
         state.before, state.now = (None if f is None else Fields(*f) for f in (before, now))
-        state.dirty, state.counted = dirty, counted
-        state.texts = {key: Text(*flags) for key, *flags in texts}
+        state.dirty, state.counted, state.stored, state.stored_id = flags
+        state.texts = {key: Text(*copies) for key, *copies in texts}
         return state
 
 
@@ -196,7 +198,7 @@ class Baseline:
         self, conn: sqlite3.Connection, source: Source, import_id: int, restore: bool = False
     ) -> None:
         self.conn, self.import_id, self.restore = conn, import_id, restore
-        self.complete_rows = source.complete_rows
+        self.complete_rows, self.whole = source.complete_rows, source.whole
         location = blake2b(str(source.path.resolve()).encode("utf-8", "replace"), digest_size=16)
         self.source_id = int(
             conn.execute(
@@ -225,6 +227,8 @@ class Baseline:
         self.remembered = 0
         self.put_away = False
         self.gone_texts = 0
+        #: whether the source says anything else than at its last import
+        self.changed = False
 
     def state(self, key: str) -> State | None:
         """The entity as an earlier import, or earlier rows of this one, had it."""
@@ -266,6 +270,7 @@ class Baseline:
 
     def note(self, key: str, entity_id: int, entity: Entity, digests: list[bytes]) -> None:
         """Keep what the source says of an entity of which nothing was known before."""
+        self.changed = True
         fields = fields_of(entity)
         if entity.only_texts:
             blob = b"".join([found[:7] + _NO_FLAGS for found in sorted(digests)])
@@ -318,12 +323,15 @@ class Baseline:
             fields = state.now or state.before
             if state.dirty and fields is not None:
                 head = (self.source_id, key, state.entity_id, self.import_id)
-                rows.append((*head, *fields, state.blob()))
-            if state.before is not None:
+                blob = state.blob(self.whole)
+                rows.append((*head, *fields, blob))
+                told = (state.stored_id, state.before, state.stored)
+                self.changed = self.changed or told != (state.entity_id, fields, digest(blob))
+            if state.before is not None and self.whole:
                 self.gone_texts += self._kept(state.entity_id, state.gone())
         self.conn.executemany(_UPSERT, rows)
 
-    def _kept(self, entity_id: int, gone: dict[bytes, int]) -> int:
+    def _kept(self, entity_id: int, gone: dict[bytes, Text]) -> int:
         """How many of the texts that are gone from the source are still here."""
         if not gone:
             return 0
@@ -333,14 +341,18 @@ class Baseline:
                 "select content from observations where entity_id = ?", [entity_id]
             )
         )
-        return sum(min(here[key], count) for key, count in gone.items())
+        return sum(
+            min(max(0, here[key] - len(text.now)), len(text.before) - len(text.now))
+            for key, text in gone.items()
+        )
 
     def gone(self) -> tuple[int, int]:
         """How many entities, and observations of those that stayed, an earlier import had and
         this one did not, and are still here. To be asked when the source is finished."""
         row = self.conn.execute(
             "select count(*) from _limbic_source_entities s join entities e on e.id = s.entity_id"
-            " where s.source_id = ? and s.import_id < ? and s.key <> ''",
+            " where s.source_id = ? and s.import_id < ?"
+            " and (s.entity_type is not null or s.observations <> x'')",
             [self.source_id, self.import_id],
         ).fetchone()
         return int(row[0]), self.gone_texts

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
 from ..times import parse_time
-from .baseline import Baseline, Fields, State, digest
+from .baseline import Baseline, State, digest, fields_of
 from .baseline import digests as digests_of
 from .batches import Inserts
 from .items import GENERIC, Entity, Observation, Observations
@@ -18,7 +19,7 @@ _BATCH = 5000
 
 _COLUMNS = (
     "select id, name, entity_type, created_at, updated_at, archived_at, archived_reason,"
-    " confidence, valid_from, valid_to from entities where "
+    " confidence, valid_from, valid_to, last_activity_at from entities where "
 )
 _UPDATE = """
 update entities set entity_type = ?, created_at = ?, updated_at = ?, archived_at = ?,
@@ -49,6 +50,15 @@ def _beats(given: str, stored: str | None, sign: int) -> bool:
     return old is not None and new is not None and (new - old) * sign > 0
 
 
+@dataclass
+class _Later:
+    """An entity that cannot be settled before all rows of its source were read."""
+
+    file: FileSummary
+    at: str
+    kinds: set[str | None]
+
+
 class EntityWriter:
     """Adds entities with their observations, in batches; knows which ids are new."""
 
@@ -77,6 +87,9 @@ class EntityWriter:
         self.stale: list[tuple[str, int]] = []
         self.keys: list[tuple[int, str, int | None]] = []
         self.baseline: Baseline | None = None
+        self.later: dict[str, _Later] = {}
+        if not self.never_reused:
+            self._forget_ids()
         conn.execute(
             "create temp table _limbic_import_times"
             "(entity_id integer primary key, own text, known text)"
@@ -96,7 +109,23 @@ class EntityWriter:
     def end(self) -> None:
         """Write all of a source: what it refers to by its own ids is known now."""
         self.flush()
+        self._settle_later()
+        if self.baseline is not None:
+            self.baseline.finish()
+        self.flush()
         self.observations.settle_references()
+
+    def _forget_ids(self) -> None:
+        """Ids that are free can be given anew: what sources said of their last owners is void."""
+        for table, columns in (
+            ("_limbic_source_relations", ("from_entity", "to_entity")),
+            ("_limbic_source_counts", ("entity_a_id", "entity_b_id")),
+        ):
+            for column in columns:
+                self.conn.execute(f"delete from {table} where {column} > ?", [self.above])
+        self.conn.execute(
+            "update _limbic_source_entities set entity_id = 0 where entity_id > ?", [self.above]
+        )
 
     def add(self, entity: Entity, line: int, file: FileSummary) -> None:
         """Create the entity, or merge it into the one of that very name."""
@@ -115,7 +144,9 @@ class EntityWriter:
         if row is not None and state is None:
             state = base.state(key)  # an earlier row of this import
         digests = digests_of(entity)
-        if row is None and state is not None and not base.restore:
+        is_new = state is None or (state.is_stub and (entity.entity_type or entity.observations))
+        if row is None and not is_new and not base.restore:
+            assert state is not None
             self._stay_away(key, state, entity, digests, file)
             return
         if row is None:
@@ -126,13 +157,7 @@ class EntityWriter:
         else:
             file.entities.merged += 1
             entity_id = row[0]
-            # a second row of this import is judged as if none had come before: the first stays
-            is_first = state is not None and state.now is None
-            before = state.before if state and is_first and not base.restore else None
-            changed = self._merge(row, entity, line, file, before)
-            if entity.replaces and state and state.before:
-                at = entity.updated_at or self.now
-                counts.replaced += self.observations.replace(entity_id, entity, state, at)
+            changed = self._merge(row, entity, line, file, state)
             united = self._unite(entity_id, entity.observations, digests, state, file)
             if changed or united.added or united.updated:
                 file.entities.updated += 1
@@ -143,6 +168,8 @@ class EntityWriter:
         else:
             state.entity_id = entity_id
             state.see(entity, digests)
+            if base.complete_rows and state.before is not None:
+                self._look_later(key, state, entity, file)
         if key != (entity.name if row is None else row[1]):
             self.keys.append((base.import_id, key, entity_id))
         self._note_times(entity_id, entity)
@@ -183,9 +210,9 @@ class EntityWriter:
         assert self.baseline is not None
         if observations and not self.observations.known(entity_id):
             self.flush()
-        restore = self.baseline.restore
+        base = self.baseline
         united = self.observations.unite(
-            entity_id, observations, digests, None if restore else state
+            entity_id, observations, digests, state, base.restore, base.complete_rows
         )
         file.observations.add(united)
         return united
@@ -196,8 +223,26 @@ class EntityWriter:
             row = self.conn.execute(f"{_COLUMNS} id = ?", [state.entity_id]).fetchone()
             if row is not None and (self.never_reused or row[1] == name):
                 return tuple(row)
+            if row is not None:
+                self._disown(state)
         row = self.conn.execute(f"{_COLUMNS} name = ?", [name]).fetchone()
         return None if row is None else tuple(row)
+
+    def _disown(self, state: State) -> None:
+        """Its id is another entity's by now: what the source said by that id is void."""
+        assert self.baseline is not None
+        args = {"source": self.baseline.source_id, "id": state.entity_id}
+        self.conn.execute(
+            "delete from _limbic_source_relations"
+            " where source_id = :source and (from_entity = :id or to_entity = :id)",
+            args,
+        )
+        self.conn.execute(
+            "delete from _limbic_source_counts"
+            " where source_id = :source and (entity_a_id = :id or entity_b_id = :id)",
+            args,
+        )
+        state.entity_id, state.dirty = 0, True
 
     def _stay_away(
         self, key: str, state: State, entity: Entity, digests: list[bytes], file: FileSummary
@@ -209,9 +254,9 @@ class EntityWriter:
         state.see(entity, digests)
         self.keys.append((self.baseline.import_id, key, None))
 
-    def add_stub(self, name: str) -> None:
+    def add_stub(self, name: str) -> int:
         """An entity of which only the name is known."""
-        self._create(Entity(name, None, [], []))
+        return self._create(Entity(name, None, [], []))
 
     def _create(self, entity: Entity) -> int:
         entity_id = self.next_id
@@ -235,22 +280,19 @@ class EntityWriter:
         entity: Entity,
         line: int,
         file: FileSummary,
-        before: Fields | None,
+        state: State | None,
     ) -> bool:
-        """Update the entity where the row knows more; True where anything changed."""
-        entity_id, _, kind, created, updated, archived, reason, confidence, start, end = row
-        kind = self._settle_type(kind, entity, line, file, before)
+        """Update the entity where the row knows more; True where anything changed.
+
+        What the row leaves out may stand in another one: see ``_look_later``.
+        """
+        entity_id, _, kind, created, updated, archived, reason, confidence, start, end, used = row
+        kind = self._settle_type(kind, entity, line, file, state)
         if entity.confidence is not None and confidence == 1.0 and entity_id > self.above:
             confidence = entity.confidence
-        if before and self.baseline is not None and not self.baseline.complete_rows:
-            # what this row leaves out may stand in another one
-            before = Fields(*(b if t else None for b, t in zip(before, _told(entity), strict=True)))
-        archived_now = _settle(archived, entity.archived_at, before and (before.archived_at,))
-        if before and before.archived_at and entity.archived_at:
-            archived_now = archived  # still archived there, whatever the date is by now
-        if archived_now != archived:
-            reason = entity.archived_reason if archived_now is not None else None
-        elif archived is not None and reason is None:
+        archived_now = _settle("archived_at", archived, entity, state)
+        is_told = reason is None and not _was(state, "archived_at")
+        if archived_now is not None and (archived_now != archived or is_told):
             reason = entity.archived_reason
         merged = (
             kind,
@@ -259,16 +301,30 @@ class EntityWriter:
             archived_now,
             reason,
             confidence,
-            _settle(start, entity.valid_from, before and (before.valid_from,)),
-            _settle(end, entity.valid_to, before and (before.valid_to,)),
+            _settle("valid_from", start, entity, state),
+            _settle("valid_to", end, entity, state),
         )
-        if merged == row[2:]:
+        is_moved = self._moves(entity_id, used, entity.last_activity_at)
+        return self._write(row, merged) or is_moved
+
+    def _moves(self, entity_id: int, used: str | None, given: str | None) -> bool:
+        """Whether the row moves last_activity_at, which is written at the end of the import."""
+        if latest(used, given) == used:
+            return False
+        row = self.conn.execute(
+            "select own from temp._limbic_import_times where entity_id = ?", [entity_id]
+        ).fetchone()
+        return row is None or latest(row[0], given) != row[0]
+
+    def _write(self, row: tuple[Any, ...], merged: tuple[Any, ...]) -> bool:
+        entity_id, old = row[0], row[2:-1]
+        if merged == old:
             return False
         self.conn.execute(_UPDATE, [*merged, entity_id])
         # as the triggers would: the text that is embedded changed, and the neighbours' too
-        if (merged[0], merged[3], *merged[6:]) != (row[2], row[5], *row[8:]):
+        if (merged[0], merged[3], *merged[6:]) != (old[0], old[3], *old[6:]):
             self.stale.append(("entities", entity_id))
-        if (merged[3] is None) != (archived is None):
+        if (merged[3] is None) != (old[3] is None):
             self.stale.extend(
                 ("entities", source)
                 for (source,) in self.conn.execute(
@@ -278,19 +334,63 @@ class EntityWriter:
         return True
 
     def _settle_type(
-        self, kind: str, entity: Entity, line: int, file: FileSummary, before: Fields | None
+        self, kind: str, entity: Entity, line: int, file: FileSummary, state: State | None
     ) -> str:
-        given = entity.entity_type
+        given, was, said = entity.entity_type, _was(state, "entity_type"), _said(state)
         if not given or given in (kind, GENERIC):
             return kind
+        if said not in (None, GENERIC):
+            if given != said:  # the first row stays
+                file.type_conflict(line, entity.name, kind, given)
+            return kind
         # Generic is the default: it says that nobody gave a type yet
-        if kind == GENERIC and not (before and before.entity_type == given):
+        if kind == GENERIC and was in (None, GENERIC):
             return given
-        if before and before.entity_type == kind:
+        if kind == was:
             return given  # the source changed its mind, and nobody here did
-        if not (before and before.entity_type == given):
+        if given != was:
             file.type_conflict(line, entity.name, kind, given)
         return kind
+
+    def _look_later(self, key: str, state: State, entity: Entity, file: FileSummary) -> None:
+        """Remember what only the end of the source can tell: that it says something no more."""
+        assert state.before is not None
+        given = fields_of(entity)
+        is_less = any(b and not g for b, g in zip(state.before[1:], given[1:], strict=True))
+        if not is_less and not (
+            entity.replaces and any(text.is_outdated for text in state.texts.values())
+        ):
+            return
+        later = self.later.setdefault(key, _Later(file, self.now, set()))
+        if entity.replaces:
+            later.at = entity.updated_at or self.now
+            later.kinds.update(o.kind for o in entity.observations)
+
+    def _settle_later(self) -> None:
+        """Take back what the source took back, where it stands here as the source said it."""
+        for key, later in self.later.items():
+            assert self.baseline is not None
+            state = self.baseline.state(key)
+            assert state is not None
+            row = self.conn.execute(f"{_COLUMNS} id = ?", [state.entity_id]).fetchone()
+            if row is None or state.before is None or state.now is None:
+                continue
+            replaced = self.observations.replace(state.entity_id, later.kinds, state, later.at)
+            kind, created, updated, archived, reason, confidence, start, end = row[2:-1]
+            archived_now, start_now, end_now = (
+                None if said is None and here == was else here
+                for here, was, said in zip(
+                    (archived, start, end), state.before[1:], state.now[1:], strict=True
+                )
+            )
+            reason_now = reason if archived_now == archived else None
+            merged = (kind, created, updated, archived_now, reason_now, confidence)
+            changed = self._write(row, (*merged, start_now, end_now))
+            later.file.observations.replaced += replaced
+            if (changed or replaced) and not state.counted:
+                later.file.entities.updated += 1
+                state.counted = True
+        self.later.clear()
 
     def _note_times(self, entity_id: int, entity: Entity) -> None:
         """Its own last activity, and the newest time that the file knows of it."""
@@ -350,15 +450,24 @@ def _highest_id(conn: sqlite3.Connection, has_sequence: bool) -> int:
     return max(int(number) for number in found)
 
 
-def _told(entity: Entity) -> Fields:
-    return Fields(entity.entity_type, entity.archived_at, entity.valid_from, entity.valid_to)
+def _was(state: State | None, field: str) -> Any:
+    """What an earlier import of the source said of the entity."""
+    return None if state is None or state.before is None else getattr(state.before, field)
 
 
-def _settle(ours: Any, theirs: Any, before: tuple[Any] | None) -> Any:
+def _said(state: State | None, field: str = "entity_type") -> Any:
+    """What an earlier row of this import said of the entity."""
+    return None if state is None or state.now is None else getattr(state.now, field)
+
+
+def _settle(field: str, ours: Any, entity: Entity, state: State | None) -> Any:
     """A value that may be unknown: filled where nothing is here; of what an earlier import
     brought, changed where the source changed it and nobody here did."""
-    if before is None:
+    theirs, was = getattr(entity, field), _was(state, field)
+    if theirs is None or _said(state, field) is not None:
+        return ours  # the first row that says it stays
+    if was is None:
         return theirs if ours is None else ours
-    if theirs == before[0]:
-        return ours
-    return theirs if ours in (None, before[0]) else ours
+    if field == "archived_at":
+        return ours  # still archived there, whatever the date is by now
+    return theirs if ours == was else ours

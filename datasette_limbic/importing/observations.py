@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
-from .baseline import ENDED, FLAGGED, State, digest
+from .baseline import BEGUN, DATED, ENDED, FLAGGED, GONE, KIND, State, digest, flags_of
 from .batches import Inserts
 from .items import Entity, Observation
 
@@ -19,13 +19,14 @@ update observations set created_at = coalesce(created_at, ?), kind = coalesce(ki
   valid_from = coalesce(valid_from, ?), valid_to = coalesce(valid_to, ?)
 where id = ?
 """
-# Which columns are NULL, as bits.
-_GAPS = """
-select id, content, (created_at is null) + 2 * (kind is null)
-  + 4 * (valid_from is null) + 8 * (valid_to is null)
+# What is not known here, as the flags of what a source may say.
+_GAPS = f"""
+select id, content, {DATED} * (created_at is null) + {KIND} * (kind is null)
+  + {BEGUN} * (valid_from is null) + {ENDED} * (valid_to is null)
+  + {FLAGGED} * (similarity_flag is 0)
 from observations where entity_id = ? order by id
 """
-_FROM, _TO = 4, 8
+_ALL = DATED | KIND | BEGUN | ENDED | FLAGGED
 
 
 class United(NamedTuple):
@@ -64,6 +65,7 @@ class ObservationWriter:
         )
         self.fills: list[tuple[Any, ...]] = []
         self.flags: list[tuple[int]] = []
+        self.reopened: list[tuple[int]] = []
         self.stale: list[tuple[str, int]] = []
         # the source's own ids, only where another observation supersedes that one
         self.refs: dict[int, int] = {}
@@ -110,11 +112,14 @@ class ObservationWriter:
         observations: list[Observation],
         digests: list[bytes],
         state: State | None = None,
+        restore: bool = False,
+        says_all: bool = False,
     ) -> United:
         """Add those that are not there, fill what was unknown of the others.
 
-        Nothing of an entity that is not ``known`` may wait in a batch. With ``state``, what an
-        earlier import brought and is not here any more stays away.
+        Nothing of an entity that is not ``known`` may wait in a batch. By ``state``, what an
+        earlier import brought and is not here any more stays away, unless ``restore`` is set.
+        ``says_all``: an end that the source leaves out is one that it took back.
         """
         if not observations:
             return United()
@@ -125,56 +130,69 @@ class ObservationWriter:
             rows = texts.setdefault(found, [])
             copy = seen.get(found, 0)
             seen[found] = copy + 1
+            text = state.texts.get(found[:7]) if state else None
+            was = text.before[copy] if text and copy < len(text.before) else None
             if copy < len(rows):
-                was = state.texts.get(found[:7]) if state else None
-                flags = was.flags if was and was.count else None
-                updated += self._update(entity_id, rows[copy], observation, flags)
-            elif state and (was := state.texts.get(found[:7])) and copy < was.count:
+                updated += self._update(entity_id, rows[copy], observation, was, says_all)
+            elif was is not None and not restore:
                 removed += 1
             else:
-                rows.append([self.insert(entity_id, observation), _gaps_of(observation)])
+                gaps = _ALL & ~flags_of(observation)
+                rows.append([self.insert(entity_id, observation), gaps])
                 self.remembered += 1
                 added += 1
         return United(added, len(observations) - added - removed, updated, removed)
 
     def _update(
-        self, entity_id: int, stored: list[int], observation: Observation, was: int | None
+        self,
+        entity_id: int,
+        stored: list[int],
+        observation: Observation,
+        was: int | None,
+        says_all: bool,
     ) -> bool:
         """Fill what is unknown here; of what was known before, only what the source changed."""
-        _, created, kind, _, start, end, flag, ref, supersedes = observation
-        if ref is not None or supersedes is not None:
-            self._refer(stored[0], ref, supersedes)
-        flagged = flag and was is not None and not was & FLAGGED
-        if flagged:
+        _, created, kind, _, start, end, _, ref, supersedes = observation
+        # whom it replaces is said when it comes: later it may have been corrected here
+        if ref is not None or (supersedes is not None and was is None):
+            self._refer(stored[0], ref, supersedes if was is None else None)
+        given = flags_of(observation)
+        useful = stored[1] & given & ~(FLAGGED if was is None else was)
+        # it ended there or was gone, and is asserted anew
+        reopened = says_all and was is not None and was & (ENDED | GONE) and not given & ENDED
+        if reopened and not stored[1] & ENDED:
+            self.reopened.append((stored[0],))
+            stored[1] |= ENDED
+        elif not useful:
+            return False
+        else:
+            reopened = 0
+        if useful & FLAGGED:
             self.flags.append((stored[0],))
-        useful = stored[1] & ~_gaps_of(observation)
-        if was is not None and was & ENDED:
-            useful &= ~_TO  # ended then and now: what stands here is a person's word
-        if not useful:
-            return bool(flagged)
         stored[1] &= ~useful
-        self.fills.append(
-            (
-                created,
-                kind,
-                start if useful & _FROM else None,
-                end if useful & _TO else None,
-                stored[0],
+        if useful & ~FLAGGED:
+            self.fills.append(
+                (
+                    created if useful & DATED else None,
+                    kind if useful & KIND else None,
+                    start if useful & BEGUN else None,
+                    end if useful & ENDED else None,
+                    stored[0],
+                )
             )
-        )
-        if useful & (_FROM | _TO):  # decides whether the text is part of what is embedded
-            self.stale.append(("observations", stored[0]))
-            self.stale.append(("entities", entity_id))
+        if reopened or useful & (BEGUN | ENDED):
+            # decides whether the text is part of what is embedded
+            self._mark(entity_id, stored[0])
         return True
 
-    def replace(self, entity_id: int, entity: Entity, state: State, at: str) -> int:
-        """End what the same source said of the same kinds before, and says otherwise now."""
-        now = {digest(o.content)[:7] for o in entity.observations}
-        kinds = {o.kind for o in entity.observations}
-        outdated = {key for key, text in state.texts.items() if text.count and key not in now}
+    def replace(self, entity_id: int, kinds: set[str | None], state: State, at: str) -> int:
+        """End what the same source said of these kinds before, and says otherwise now.
+
+        To be called when all rows of the source were read and written.
+        """
+        outdated = {key for key, text in state.texts.items() if text.is_outdated}
         if not outdated:
             return 0
-        self.flush()
         ended = 0
         for observation_id, content, kind in self.conn.execute(
             "select id, content, kind from observations"
@@ -185,12 +203,15 @@ class ObservationWriter:
                 self.conn.execute(
                     "update observations set valid_to = ? where id = ?", [at, observation_id]
                 )
-                self.stale.append(("observations", observation_id))
-                self.stale.append(("entities", entity_id))
+                self._mark(entity_id, observation_id)
                 ended += 1
         if ended:
             self._forget(entity_id)
         return ended
+
+    def _mark(self, entity_id: int, observation_id: int) -> None:
+        self.stale.append(("observations", observation_id))
+        self.stale.append(("entities", entity_id))
 
     def _refer(self, observation_id: int, ref: int | None, supersedes: int | None) -> None:
         if ref is not None:
@@ -233,6 +254,11 @@ class ObservationWriter:
     def flush(self) -> None:
         """Write what waits; the entities must be there already."""
         self.new.flush(self.conn)
+        if self.reopened:
+            self.conn.executemany(
+                "update observations set valid_to = null where id = ?", self.reopened
+            )
+            self.reopened.clear()
         if self.fills:
             self.conn.executemany(_FILL, self.fills)
             self.fills.clear()
@@ -241,8 +267,3 @@ class ObservationWriter:
                 "update observations set similarity_flag = 1 where id = ?", self.flags
             )
             self.flags.clear()
-
-
-def _gaps_of(observation: Observation) -> int:
-    _, created, kind, _, start, end, *_ = observation
-    return (created is None) + 2 * (kind is None) + 4 * (start is None) + 8 * (end is None)

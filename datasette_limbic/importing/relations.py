@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from .baseline import Baseline
 from .entities import earliest
 from .links import Staging
-from .summary import FileSummary
+from .summary import FileSummary, RelationCounts
 
 # Being part of something is no activity: a split must not make its parts look fresh.
 STRUCTURAL = ("contiene", "parte_de")
 _BATCH = 2000
-# What the source says of one relation in several lines, once live and once ended.
-_BOTH = 2
 
 _STAGED = """
 select s.import_id, s.line, s.source, s.target,
@@ -27,14 +26,36 @@ left join entities f on f.name = s.source
 left join entities t on t.name = s.target
 order by s.seq
 """
-_KEEP = f"""
+# Of several lines on one relation, the last one counts: SQLite takes the row of the maximum.
+_KEEP = """
 insert into _limbic_source_relations
   (source_id, from_entity, to_entity, relation_type, import_id, ended)
-select source_id, from_entity, to_entity, relation_type, max(import_id),
-  iif(min(ended) <> max(ended), {_BOTH}, max(ended))
-from temp._limbic_import_asserted group by 1, 2, 3, 4
+select source_id, from_entity, to_entity, relation_type, import_id, ended from (
+  select *, max(rowid) from temp._limbic_import_asserted
+  group by source_id, from_entity, to_entity, relation_type)
+where true
 on conflict do update set import_id = excluded.import_id, ended = excluded.ended
 """
+
+
+@dataclass
+class _Change:
+    """What becomes of a relation that is here: its columns in the database, before this import,
+    and now."""
+
+    import_id: int
+    from_id: int
+    stored: list[str | None]
+    here: list[str | None]
+    now: list[str | None]
+
+    @property
+    def is_update(self) -> bool:
+        return self.now != self.here
+
+    @property
+    def reopens(self) -> bool:
+        return self.here[2] is not None and self.now[2] is None
 
 
 def settle_relations(
@@ -50,12 +71,16 @@ def settle_relations(
         "create temp table _limbic_import_asserted"
         "(source_id, from_entity, to_entity, relation_type, import_id, ended)"
     )
-    changed: dict[int, tuple[Any, ...]] = {}
+    changed: dict[int, _Change] = {}
     asserted: list[tuple[Any, ...]] = []
     for row in conn.execute(_STAGED):
         import_id, line, source, target, from_id, to_id, kind, *given, raw = row
         file, base = files[import_id], baselines[import_id]
         counts = file.relations
+        if from_id is None:
+            from_id = staging.resolve(import_id, source)
+        if to_id is None:
+            to_id = staging.resolve(import_id, target)
         if from_id is None or to_id is None:
             counts.dangling += 1
             gone = [n for n, i in ((source, from_id), (target, to_id)) if i is None]
@@ -66,7 +91,9 @@ def settle_relations(
             counts.removed_here += 1
             continue
         was = _before(base, from_id, to_id, kind)
-        asserted.append((base.source_id, from_id, to_id, kind, import_id, given[2] is not None))
+        has_ended = given[2] is not None
+        base.changed = base.changed or was != has_ended
+        asserted.append((base.source_id, from_id, to_id, kind, import_id, has_ended))
         found = _find(staging, from_id, to_id, kind)
         if found is None and was is not None and not base.restore:
             counts.removed_here += 1
@@ -76,15 +103,17 @@ def settle_relations(
             entities.stale.append(("entities", from_id))
         else:
             relation_id, *stored = found
-            stored = list(changed.get(relation_id, (None, *stored))[1:])
-            same = was is not None and was in (_BOTH, given[2] is not None) and not base.restore
-            merged, reopened = _merge(stored, given, keep_end=same)
-            counts.reopened += reopened
-            counts.merged += not reopened
-            counts.updated += merged != stored
-            changed[relation_id] = (from_id, *merged)
-            if merged == list(found[1:]):
-                del changed[relation_id]
+            last = changed.get(relation_id)
+            here = now = stored if last is None else last.now
+            if last is not None and last.import_id == import_id:
+                here = last.here
+                _count(counts, last, -1)
+            now = _merge(here, now, given, was)
+            change = _Change(import_id, from_id, stored, here, now)
+            _count(counts, change, 1)
+            counts.merged += 1
+            if last is not None or change.is_update:
+                changed[relation_id] = change
         if kind not in STRUCTURAL and given[0]:
             entities.times.append((from_id, None, given[0]))
             entities.times.append((to_id, None, given[0]))
@@ -93,27 +122,32 @@ def settle_relations(
         if len(asserted) > _BATCH:
             _note(staging, asserted)
     _note(staging, asserted)
-    for relation_id, (from_id, *values) in changed.items():
+    for relation_id, change in changed.items():
+        if change.now == change.stored:
+            continue
         conn.execute(
             "update relations set created_at = ?, valid_from = ?, valid_to = ?, context = ?"
             " where id = ?",
-            [*values, relation_id],
+            [*change.now, relation_id],
         )
-        entities.stale.append(("entities", from_id))
+        entities.stale.append(("entities", change.from_id))
     conn.execute(_KEEP)
 
 
 def gone(base: Baseline) -> int:
-    """How many relations an earlier import of this source had, and this one did not."""
+    """How many relations that are here an earlier import of this source had, and this one did
+    not."""
     row = base.conn.execute(
-        "select count(*) from _limbic_source_relations where source_id = ? and import_id < ?",
+        "select count(*) from _limbic_source_relations s join relations r"
+        " on r.from_entity = s.from_entity and r.to_entity = s.to_entity"
+        " and r.relation_type = s.relation_type where s.source_id = ? and s.import_id < ?",
         [base.source_id, base.import_id],
     ).fetchone()
     return int(row[0])
 
 
 def _before(base: Baseline, from_id: int, to_id: int, kind: str) -> int | None:
-    """Whether an earlier import had the relation: 0 live, 1 ended, 2 both; None: not at all."""
+    """Whether an earlier import had the relation: 0 live, 1 ended; None: not at all."""
     if not base.known:
         return None
     row = base.conn.execute(
@@ -148,15 +182,30 @@ def _insert(staging: Staging, from_id: int, to_id: int, kind: str, given: list[A
     )
 
 
+def _count(counts: RelationCounts, change: _Change, sign: int) -> None:
+    """Count the change, or take that back: of several lines of a source, the last one counts.
+
+    A line is merged unless it reopens."""
+    counts.updated += sign * change.is_update
+    counts.reopened += sign * change.reopens
+    counts.merged -= sign * change.reopens
+
+
 def _merge(
-    stored: list[str | None], given: list[str | None], *, keep_end: bool
-) -> tuple[list[str | None], bool]:
-    """[created_at, valid_from, valid_to, context] of both, and whether it is reopened."""
-    created = earliest(stored[0], given[0])
-    start = stored[1] if stored[1] is not None else given[1]
-    context = stored[3] if stored[3] is not None else given[3]
-    if keep_end:
-        return [created, start, stored[2], context], False
-    reopened = stored[2] is not None and given[2] is None
-    end = None if reopened else stored[2] if stored[2] is not None else given[2]
-    return [created, start, end, context], reopened
+    here: list[str | None], now: list[str | None], given: list[str | None], was: int | None
+) -> list[str | None]:
+    """[created_at, valid_from, valid_to, context] of both.
+
+    ``now`` is ``here`` with what earlier lines of the same source said, ``was`` whether the
+    source said before that it ended.
+    """
+    created = earliest(now[0], given[0])
+    start = now[1] if now[1] is not None else given[1]
+    context = now[3] if now[3] is not None else given[3]
+    if was is None:
+        end = None if given[2] is None else now[2] if now[2] is not None else given[2]
+    elif was == (given[2] is not None):
+        end = here[2]  # the source says what it said: what was done here stays
+    else:
+        end = None if given[2] is None else here[2] if here[2] is not None else given[2]
+    return [created, start, end, context]

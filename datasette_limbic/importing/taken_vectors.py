@@ -100,6 +100,11 @@ class _Target:
                 file.vectors.added += 1
                 rows.append((entity_id, texts[entity_id], blob))
         llm_store.write(self.conn, collection_id, rows)
+        # as the trigger would: a vector that is new must reach the index
+        self.conn.executemany(
+            "insert or ignore into limbic_stale(collection, item_id) values (?, ?)",
+            [(self.name, item) for item, _, _ in rows if self.name != COLLECTION],
+        )
 
     def _ensure(self) -> int:
         found = llm_store.collection(self.conn, self.name)

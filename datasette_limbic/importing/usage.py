@@ -167,8 +167,7 @@ def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, las
         " where source_id = ? and entity_a_id = ? and entity_b_id = ?",
         [place.base.source_id, *ids],
     ).fetchone()
-    known = was is not None and not place.base.restore
-    if row is None and not known:
+    if row is None and (was is None or place.base.restore):
         counts.added += 1
         columns = "entity_id" if not ids[1] else "entity_a_id, entity_b_id"
         marks = ", ".join("?" * len(key))
@@ -179,7 +178,7 @@ def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, las
     elif row is None:
         counts.removed_here += 1  # somebody here forgot this count; it stays forgotten
     else:
-        grown = row[0] + max(0, given - was[0]) if known else max(row[0], given)
+        grown = max(row[0], given) if was is None else row[0] + max(0, given - was[0])
         grown = min(grown, _MOST)
         newest = max(row[1], last)
         changed = (grown, newest) != tuple(row)
@@ -189,6 +188,8 @@ def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, las
             place.conn.execute(
                 f"update {table} set {number} = ?, {time} = ? where {where}", [grown, newest, *key]
             )
+    if was is None or given > was[0]:
+        place.base.changed = True
     place.conn.execute(
         "insert into _limbic_source_counts(source_id, entity_a_id, entity_b_id, count)"
         " values (?, ?, ?, ?) on conflict do update set count = excluded.count",

@@ -99,7 +99,10 @@ def import_files(
     Raises UnknownFormat when nothing could be read from any file; the database is as before.
     """
     if vectors_model is not None and not with_vectors:
-        raise BadParameter("vectors_model says which model made the vectors: ask for with_vectors")
+        raise BadParameter(
+            f"--vectors-model {vectors_model} says which model made the vectors: give "
+            "--with-vectors too, which takes them over"
+        )
     options = Options(create_missing, restore_removed, with_vectors, vectors_model)
     sources, refused = _sniff_all(paths)
     summary = import_sources(conn_or_path, sources, options, rejects_path, progress)
@@ -181,12 +184,13 @@ def _transaction(
         conn.execute("begin immediate")
         try:
             with schema.guarded(conn, "import"):
-                summary = Import(conn, sources, rejects, options).run(progress)
+                work = Import(conn, sources, rejects, options)
+                summary = work.run(progress)
                 if not summary.lines_add_up():
                     raise RuntimeError(
                         f"lines do not add up, so nothing was imported: {summary.as_dict()}"
                     )
-                if options.only_changes and not any(file.changed for file in summary.files):
+                if options.only_changes and not work.changed:
                     raise NothingChanged(summary)
             conn.commit()
         except NothingChanged as unchanged:
@@ -245,6 +249,13 @@ class Import:
         schema.create_triggers(self.conn)
         return self.summary
 
+    @property
+    def changed(self) -> bool:
+        """Whether the memory, or what is known of the sources, is another than before."""
+        return any(file.changed for file in self.summary.files) or any(
+            base.changed for base in self.baselines.values()
+        )
+
     def _restore(self, source: FullSource, progress: Progress | None) -> None:
         """An empty memory becomes the exported one, with all its ids and logs."""
         name = storable(source.path.name)
@@ -260,11 +271,16 @@ class Import:
     def _begin(self, source: Source) -> tuple[int, FileSummary]:
         """The row of the log; its counts follow at the end."""
         name = storable(source.path.name)
+        # also above the ids of imports that were taken out of the log: no two may be one
         import_id = self.conn.execute(
-            "insert into limbic_imports(source, format, counts, started_at, finished_at)"
-            " values (?, ?, '{}', ?, ?)",
-            [name, source.format, self.started, self.started],
-        ).lastrowid
+            "select 1 + max((select coalesce(max(id), 0) from limbic_imports),"
+            " (select coalesce(max(import_id), 0) from _limbic_sources))"
+        ).fetchone()[0]
+        self.conn.execute(
+            "insert into limbic_imports(id, source, format, counts, started_at, finished_at)"
+            " values (?, ?, ?, '{}', ?, ?)",
+            [import_id, name, source.format, self.started, self.started],
+        )
         file = FileSummary(name, source.format, source.unit)
         self.files[import_id] = file
         self.summary.files.append(file)
@@ -300,7 +316,6 @@ class Import:
     def _settle(self) -> None:
         if self.options.create_missing:
             self.staging.make_stubs(self.files)
-        self.staging.fold_names()
         settle_relations(self.staging, self.files, self.baselines)
         settle_uses(self.staging, self.files, self.baselines)
         settle_insights(self.staging, self.files, self.baselines, self.started)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
-from .notes import Notes, text_of
+from ..notes import Notes, text_of
 
 # The user whose nodes everybody of the organisation sees.
 EVERYBODY = "__entity__"

@@ -17,10 +17,10 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .items import GENERIC, Access, Entity, Item, Rejection, Relation, Row
-from .notes import Notes
-from .reading import JSON_LINES, JsonSource, read_lines
-from .records import Progress, Record
+from ..items import GENERIC, Access, Entity, Item, Rejection, Relation, Row
+from ..notes import Notes
+from ..reading import JSON_LINES, JsonSource, read_lines
+from ..records import Progress, Record
 from .windows import FileChanged, Marks, Window
 
 _CHECKED_EVERY = 256

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import BadParameter
+from ...errors import BadParameter
+from ..items import Rejection
+from ..notes import Notes
+from ..reading import JSON_LINES, read_lines, sniff
+from ..records import MAX_RECORD, Counted
+from ..rows import parse_row
 from .increment import Part, Waiting
-from .items import Rejection
-from .notes import Notes
-from .reading import JSON_LINES, read_lines, sniff
-from .records import MAX_RECORD, Counted
-from .rows import parse_row
 from .windows import Marks, after_last_newline, bytes_at, open_raw
 
 # A write within the same tick of the file system's clock leaves the time as it is.

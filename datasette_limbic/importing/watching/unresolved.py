@@ -6,11 +6,11 @@ from functools import lru_cache
 
 from datasette.utils.sqlite import sqlite3
 
+from ..items import Access, Relation
+from ..notes import Notes
+from ..reading import JsonSource
+from ..summary import FileSummary
 from .increment import Increment, Waiting, names_in
-from .items import Access, Relation
-from .notes import Notes
-from .reading import JsonSource
-from .summary import FileSummary
 
 #: More lines than this of one file do not wait one by one: the whole file waits.
 MAX_WAITING = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from .summary import FileSummary
+from ..summary import FileSummary
 
 _WORDS = {
     "lines": ("line", "lines"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from ..times import now_sql, to_sql
-from .engrama_identity import Identity
-from .items import Entity, Insight, Observation
-from .notes import Notes, as_text, confidence_of, text_of
+from ...times import now_sql, to_sql
+from ..items import Entity, Insight, Observation
+from ..notes import Notes, as_text, confidence_of, text_of
+from .identity import Identity
 
 ARCHIVED = "archived"
 # The review states that both programs know; anything else waits for a person.

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from datasette.utils.sqlite import sqlite3
 
-from ..errors import BadParameter, LimbicError, UnknownFormat
+from ...errors import BadParameter, LimbicError, UnknownFormat
+from ..records import Progress
+from ..summary import FileSummary, ImportSummary
+from ..writing import Options
 from .followed import FollowedFile
 from .increment import Increment, NeedsWhole, Part, Stopped, held
-from .records import Progress
 from .round_text import figures
-from .summary import FileSummary, ImportSummary
 from .target import Locked, Target
 from .unresolved import EntitiesCame, highest_id, new_names, unresolved
 from .windows import FileChanged, FileUnreadable
-from .writing import Options
 
 log = logging.getLogger("datasette_limbic")
 

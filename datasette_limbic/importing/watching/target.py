@@ -9,12 +9,12 @@ from pathlib import Path
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import connection
-from ..errors import DatabaseUnusable
+from ... import connection
+from ...errors import DatabaseUnusable
+from ..records import Progress
+from ..summary import ImportSummary
+from ..writing import Options, import_sources
 from .increment import Increment
-from .records import Progress
-from .summary import ImportSummary
-from .writing import Options, import_sources
 
 # After the first import a lock is waited for from round to round, so that stopping is prompt.
 _PATIENCE_MS = 500

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..errors import UnknownFormat
-from ..times import to_sql
-from .engrama_identity import Identities, Identity, identity_of, owner_of
-from .engrama_nodes import read_node
-from .items import Item, Rejection, Relation, Row
-from .notes import Notes, as_text, text_of
-from .records import Counted, Progress, Record
-from .source import Source
+from ...errors import UnknownFormat
+from ...times import to_sql
+from ..items import Item, Rejection, Relation, Row
+from ..notes import Notes, as_text, text_of
+from ..records import Counted, Progress, Record
+from ..source import Source
+from .identity import Identities, Identity, identity_of, owner_of
+from .nodes import read_node
 
 ENGRAMA = "Engrama export"
 ENVELOPE = "engrama_export"
@@ -64,7 +64,7 @@ class EngramaSource(Source):
 
     def _records(self, counted: Counted, progress: Progress | None) -> Iterator[Record]:
         # here, not at the top: that module hands its exports over to this one
-        from .reading import read_lines
+        from ..reading import read_lines
 
         with self.path.open("rb") as file:
             yield from read_lines(file, counted, progress)
