@@ -20,15 +20,16 @@ from again_helpers import (
     end_of,
     entity_of,
     first,
+    fresh_memory,
     node,
     run,
     texts,
     unchanged,
 )
-from importing_helpers import access, dump, entity, graph, new_memory, one, relation, write_lines
+from importing_helpers import access, dump, entity, graph, one, relation, write_lines
 from mcp_v2_helpers import T1, T2, T3, make
 
-from datasette_limbic import schema
+from datasette_limbic import connection, schema
 from datasette_limbic.importing import baseline
 
 ARCHIVING = [MCP, ENGRAMA, FULL]
@@ -36,8 +37,7 @@ ARCHIVING = [MCP, ENGRAMA, FULL]
 
 @pytest.fixture
 def conn(tmp_path: Path) -> Any:
-    conn = new_memory(tmp_path / "memory.db")
-    conn.execute("pragma synchronous=off")
+    conn = fresh_memory(tmp_path / "memory.db")
     # a memory that holds something, so that a full export is merged
     conn.execute("insert into entities(name, entity_type) values ('Here', 'Ours')")
     conn.commit()
@@ -988,12 +988,7 @@ def test_restoring_insights(conn: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def adopted(tmp_path: Path) -> Any:
-    path = tmp_path / "adopted.db"
-    conn = new_memory(tmp_path / "other.db")
-    conn.close()
-    from datasette_limbic import connection
-
-    conn = connection.connect(path, create=True)
+    conn = connection.connect(tmp_path / "adopted.db", create=True)
     conn.execute("create table entities(id integer primary key, name text not null unique)")
     schema.init(conn)
     yield conn

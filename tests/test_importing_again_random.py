@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from again_helpers import FULL, JSONL, MCP, Fact, Thing, World, do, run, unchanged
+from again_helpers import FULL, JSONL, MCP, Fact, Thing, World, do, fresh_memory, run, unchanged
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from importing_helpers import new_memory
 from mcp_v2_helpers import T1, T2, T3
 
 NAMES = st.sampled_from("ABC")
@@ -157,8 +156,7 @@ class Again(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         folder = Path(self.folder.name)
-        self.conn = new_memory(folder / "memory.db")
-        self.conn.execute("pragma synchronous=off")
+        self.conn = fresh_memory(folder / "memory.db")
         # so that a full export is merged
         do(self.conn, "insert into entities(id, name, entity_type) values (1, 'Here', 'T')")
         self.worlds = [World(kind, folder / f"source {n}") for n, kind in enumerate(self.formats)]

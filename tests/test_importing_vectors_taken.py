@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from again_helpers import do, run, unchanged
+from again_helpers import do, fresh_memory, run, unchanged, write_full
 from datasette.utils.sqlite import sqlite3
 from embedding_helpers import BagModel, blob, registered, store, values
-from importing_helpers import new_memory, one
+from importing_helpers import one
 from mcp_v2_helpers import ddl
 
 from datasette_limbic import connection
@@ -25,8 +25,7 @@ UNNAMED = {"with_vectors": True}
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Any:
-    conn = new_memory(tmp_path / "memory.db")
-    conn.execute("pragma synchronous=off")
+    conn = fresh_memory(tmp_path / "memory.db")
     yield conn
     conn.close()
 
@@ -152,7 +151,7 @@ def test_vectors_of_another_model_are_refused(
     tmp_path: Path, source: Path, model: str, dimension: int, words: str, by_path: bool
 ) -> None:
     path = tmp_path / "memory.db"
-    conn = new_memory(path)
+    conn = fresh_memory(path)
     conn.execute("insert into entities(id, name, entity_type) values (5, 'Here', 'T')")
     conn.commit()
     store(conn, "entities", {5: blob(*[1.0] * dimension)}, model)
@@ -232,11 +231,9 @@ def test_more_than_one_batch_and_the_same_file_twice(
 
 
 def test_a_full_export_holds_what_was_taken(memory: Any, tmp_path: Path, source: Path) -> None:
-    from again_helpers import write_full
-
     run(memory, source, **UNNAMED)
     export = write_full(memory, tmp_path / "full.ndjson", vectors=True)
-    other = new_memory(tmp_path / "other.db")
+    other = fresh_memory(tmp_path / "other.db")
     run(other, export)
     assert stored(other, "mcp_memory_v2") == {"e1": (1, 2), "e2": (3, 4)}
     unchanged(other, source, **UNNAMED)

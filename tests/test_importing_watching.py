@@ -24,10 +24,10 @@ from importing_helpers import access, entity, new_memory, one, relation, write_l
 from datasette_limbic import connection
 from datasette_limbic.errors import BadParameter, DatabaseUnusable, UnknownFormat
 from datasette_limbic.importing import import_files
+from datasette_limbic.importing.import_job import Options
 from datasette_limbic.importing.summary import ImportSummary
 from datasette_limbic.importing.watching import Watcher, increment, unresolved, watch, windows
 from datasette_limbic.importing.watching.target import Target
-from datasette_limbic.importing.writing import Options
 
 # Longer than any test: a file stands still only where two looks find it the same.
 LONG = 3600.0

@@ -12,7 +12,7 @@ import click
 
 from ..errors import BadParameter
 from ..importing import import_files
-from ..importing.writing import Options
+from ..importing.import_job import Options
 from .common import reports_errors
 
 
@@ -72,11 +72,11 @@ def import_command(
     database: str,
     create_missing: bool,
     rejects: Path | None,
-    restore_removed: bool,
-    with_vectors: bool,
-    vectors_model: str | None,
     as_json: bool,
     quiet: bool,
+    restore_removed: bool = False,
+    with_vectors: bool = False,
+    vectors_model: str | None = None,
     is_watching: bool = False,
     interval: float = 2.0,
 ) -> None:
@@ -119,6 +119,10 @@ def import_command(
     if is_watching:
         from .watch import follow
 
+        if with_vectors:
+            raise BadParameter(
+                "--watch follows JSON Lines files, which hold no vectors: leave --with-vectors out"
+            )
         if rejects:
             raise BadParameter(
                 "--rejects holds what one import left out, and --watch makes many: import the "

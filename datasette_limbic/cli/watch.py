@@ -14,10 +14,10 @@ from types import FrameType
 
 import click
 
+from ..importing.import_job import Options
 from ..importing.summary import ImportSummary
 from ..importing.watching import watch
 from ..importing.watching.round_text import figures, round_text
-from ..importing.writing import Options
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

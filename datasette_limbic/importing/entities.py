@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
-from ..times import parse_time
-from .baseline import Baseline, State, digest, fields_of
+from .activity import Activity
+from .baseline import Baseline, State, digest
 from .baseline import digests as digests_of
 from .batches import Inserts
 from .items import GENERIC, Entity, Observation, Observations
+from .later import Later
+from .merging import Stored, merged
 from .observations import ObservationWriter, United
 from .summary import FileSummary
 
@@ -26,37 +27,15 @@ update entities set entity_type = ?, created_at = ?, updated_at = ?, archived_at
   archived_reason = ?, confidence = ?, valid_from = ?, valid_to = ?
 where id = ?
 """
-_NOTE_TIMES = """
-insert into _limbic_import_times values (?, ?, ?) on conflict(entity_id) do update set
-  own = coalesce(max(own, excluded.own), own, excluded.own),
-  known = coalesce(max(known, excluded.known), known, excluded.known)
-"""
 
 
-def earliest(stored: str | None, given: str | None) -> str | None:
-    """The earlier of two times, the stored one where they are equal or it cannot be read."""
-    return stored if given is None or not _beats(given, stored, -1) else given
+class Found(NamedTuple):
+    """An entity that is here."""
 
-
-def latest(stored: str | None, given: str | None) -> str | None:
-    """The later of two times, the stored one where they are equal or it cannot be read."""
-    return stored if given is None or not _beats(given, stored, 1) else given
-
-
-def _beats(given: str, stored: str | None, sign: int) -> bool:
-    if stored is None:
-        return True
-    old, new = parse_time(stored), parse_time(given)
-    return old is not None and new is not None and (new - old) * sign > 0
-
-
-@dataclass
-class _Later:
-    """An entity that cannot be settled before all rows of its source were read."""
-
-    file: FileSummary
-    at: str
-    kinds: set[str | None]
+    id: int
+    name: str
+    stored: Stored
+    last_activity_at: str | None
 
 
 class EntityWriter:
@@ -83,17 +62,13 @@ class EntityWriter:
                 "valid_to": "null",
             },
         )
-        self.times: list[tuple[int, str | None, str | None]] = []
+        self.activity = Activity(conn)
         self.stale: list[tuple[str, int]] = []
         self.keys: list[tuple[int, str, int | None]] = []
         self.baseline: Baseline | None = None
-        self.later: dict[str, _Later] = {}
+        self.later = Later(now)
         if not self.never_reused:
             self._forget_ids()
-        conn.execute(
-            "create temp table _limbic_import_times"
-            "(entity_id integer primary key, own text, known text)"
-        )
         # what a source calls an entity where that is not its name here; NULL: removed here
         conn.execute(
             "create temp table _limbic_import_keys"
@@ -109,8 +84,8 @@ class EntityWriter:
     def end(self) -> None:
         """Write all of a source: what it refers to by its own ids is known now."""
         self.flush()
-        self._settle_later()
         if self.baseline is not None:
+            self.later.settle(self, self.baseline)
             self.baseline.finish()
         self.flush()
         self.observations.settle_references()
@@ -156,8 +131,12 @@ class EntityWriter:
             counts.added += len(entity.observations)
         else:
             file.entities.merged += 1
-            entity_id = row[0]
-            changed = self._merge(row, entity, line, file, state)
+            entity_id = row.id
+            is_new = entity_id > self.above
+            becomes = merged(row.stored, entity, state, is_new=is_new, line=line, file=file)
+            # last_activity_at is written at the end of the import
+            moves = self.activity.moves(entity_id, row.last_activity_at, entity.last_activity_at)
+            changed = self.write(row, becomes) or moves
             united = self._unite(entity_id, entity.observations, digests, state, file)
             if changed or united.added or united.updated:
                 file.entities.updated += 1
@@ -169,10 +148,10 @@ class EntityWriter:
             state.entity_id = entity_id
             state.see(entity, digests)
             if base.complete_rows and state.before is not None:
-                self._look_later(key, state, entity, file)
-        if key != (entity.name if row is None else row[1]):
+                self.later.look(key, state, entity, file)
+        if key != (entity.name if row is None else row.name):
             self.keys.append((base.import_id, key, entity_id))
-        self._note_times(entity_id, entity)
+        self.activity.note_row(entity_id, entity)
         if self.observations.new.waiting + self.new.waiting >= _BATCH:
             self.flush()
 
@@ -190,8 +169,8 @@ class EntityWriter:
         if found is None:
             file.observations.removed_here += len(row.observations)
         else:
-            united = self._unite(found[0], row.observations, digests, state, file)
-            self._note_times(found[0], Entity(row.entity, None, row.observations, []))
+            united = self._unite(found.id, row.observations, digests, state, file)
+            self.activity.note_row(found.id, Entity(row.entity, None, row.observations, []))
             if (united.added or united.updated) and not state.counted:
                 state.counted = True
                 file.entities.updated += 1
@@ -217,16 +196,19 @@ class EntityWriter:
         file.observations.add(united)
         return united
 
-    def _find(self, name: str, state: State | None) -> tuple[Any, ...] | None:
+    def _find(self, name: str, state: State | None) -> Found | None:
         """The entity that this one became before (renamed since, maybe), else the one so named."""
         if state is not None:
-            row = self.conn.execute(f"{_COLUMNS} id = ?", [state.entity_id]).fetchone()
-            if row is not None and (self.never_reused or row[1] == name):
-                return tuple(row)
+            row = self.find_by_id(state.entity_id)
+            if row is not None and (self.never_reused or row.name == name):
+                return row
             if row is not None:
                 self._disown(state)
-        row = self.conn.execute(f"{_COLUMNS} name = ?", [name]).fetchone()
-        return None if row is None else tuple(row)
+        return _found(self.conn.execute(f"{_COLUMNS} name = ?", [name]).fetchone())
+
+    def find_by_id(self, entity_id: int) -> Found | None:
+        """The entity of that id."""
+        return _found(self.conn.execute(f"{_COLUMNS} id = ?", [entity_id]).fetchone())
 
     def _disown(self, state: State) -> None:
         """Its id is another entity's by now: what the source said by that id is void."""
@@ -274,132 +256,24 @@ class EntityWriter:
         )
         return entity_id
 
-    def _merge(
-        self,
-        row: tuple[Any, ...],
-        entity: Entity,
-        line: int,
-        file: FileSummary,
-        state: State | None,
-    ) -> bool:
-        """Update the entity where the row knows more; True where anything changed.
-
-        What the row leaves out may stand in another one: see ``_look_later``.
-        """
-        entity_id, _, kind, created, updated, archived, reason, confidence, start, end, used = row
-        kind = self._settle_type(kind, entity, line, file, state)
-        if entity.confidence is not None and confidence == 1.0 and entity_id > self.above:
-            confidence = entity.confidence
-        archived_now = _settle("archived_at", archived, entity, state)
-        is_told = reason is None and not _was(state, "archived_at")
-        if archived_now is not None and (archived_now != archived or is_told):
-            reason = entity.archived_reason
-        merged = (
-            kind,
-            earliest(created, entity.created_at),
-            latest(updated, entity.updated_at),
-            archived_now,
-            reason,
-            confidence,
-            _settle("valid_from", start, entity, state),
-            _settle("valid_to", end, entity, state),
-        )
-        is_moved = self._moves(entity_id, used, entity.last_activity_at)
-        return self._write(row, merged) or is_moved
-
-    def _moves(self, entity_id: int, used: str | None, given: str | None) -> bool:
-        """Whether the row moves last_activity_at, which is written at the end of the import."""
-        if latest(used, given) == used:
+    def write(self, row: Found, becomes: Stored) -> bool:
+        """Update the entity; False where it is the same already."""
+        here = row.stored
+        if becomes == here:
             return False
-        row = self.conn.execute(
-            "select own from temp._limbic_import_times where entity_id = ?", [entity_id]
-        ).fetchone()
-        return row is None or latest(row[0], given) != row[0]
-
-    def _write(self, row: tuple[Any, ...], merged: tuple[Any, ...]) -> bool:
-        entity_id, old = row[0], row[2:-1]
-        if merged == old:
-            return False
-        self.conn.execute(_UPDATE, [*merged, entity_id])
+        self.conn.execute(_UPDATE, [*becomes, row.id])
         # as the triggers would: the text that is embedded changed, and the neighbours' too
-        if (merged[0], merged[3], *merged[6:]) != (old[0], old[3], *old[6:]):
-            self.stale.append(("entities", entity_id))
-        if (merged[3] is None) != (old[3] is None):
+        embedded = ("entity_type", "archived_at", "valid_from", "valid_to")
+        if any(getattr(becomes, column) != getattr(here, column) for column in embedded):
+            self.stale.append(("entities", row.id))
+        if (becomes.archived_at is None) != (here.archived_at is None):
             self.stale.extend(
                 ("entities", source)
                 for (source,) in self.conn.execute(
-                    "select from_entity from relations where to_entity = ?", [entity_id]
+                    "select from_entity from relations where to_entity = ?", [row.id]
                 )
             )
         return True
-
-    def _settle_type(
-        self, kind: str, entity: Entity, line: int, file: FileSummary, state: State | None
-    ) -> str:
-        given, was, said = entity.entity_type, _was(state, "entity_type"), _said(state)
-        if not given or given in (kind, GENERIC):
-            return kind
-        if said not in (None, GENERIC):
-            if given != said:  # the first row stays
-                file.type_conflict(line, entity.name, kind, given)
-            return kind
-        # Generic is the default: it says that nobody gave a type yet
-        if kind == GENERIC and was in (None, GENERIC):
-            return given
-        if kind == was:
-            return given  # the source changed its mind, and nobody here did
-        if given != was:
-            file.type_conflict(line, entity.name, kind, given)
-        return kind
-
-    def _look_later(self, key: str, state: State, entity: Entity, file: FileSummary) -> None:
-        """Remember what only the end of the source can tell: that it says something no more."""
-        assert state.before is not None
-        given = fields_of(entity)
-        is_less = any(b and not g for b, g in zip(state.before[1:], given[1:], strict=True))
-        if not is_less and not (
-            entity.replaces and any(text.is_outdated for text in state.texts.values())
-        ):
-            return
-        later = self.later.setdefault(key, _Later(file, self.now, set()))
-        if entity.replaces:
-            later.at = entity.updated_at or self.now
-            later.kinds.update(o.kind for o in entity.observations)
-
-    def _settle_later(self) -> None:
-        """Take back what the source took back, where it stands here as the source said it."""
-        for key, later in self.later.items():
-            assert self.baseline is not None
-            state = self.baseline.state(key)
-            assert state is not None
-            row = self.conn.execute(f"{_COLUMNS} id = ?", [state.entity_id]).fetchone()
-            if row is None or state.before is None or state.now is None:
-                continue
-            replaced = self.observations.replace(state.entity_id, later.kinds, state, later.at)
-            kind, created, updated, archived, reason, confidence, start, end = row[2:-1]
-            archived_now, start_now, end_now = (
-                None if said is None and here == was else here
-                for here, was, said in zip(
-                    (archived, start, end), state.before[1:], state.now[1:], strict=True
-                )
-            )
-            reason_now = reason if archived_now == archived else None
-            merged = (kind, created, updated, archived_now, reason_now, confidence)
-            changed = self._write(row, (*merged, start_now, end_now))
-            later.file.observations.replaced += replaced
-            if (changed or replaced) and not state.counted:
-                later.file.entities.updated += 1
-                state.counted = True
-        self.later.clear()
-
-    def _note_times(self, entity_id: int, entity: Entity) -> None:
-        """Its own last activity, and the newest time that the file knows of it."""
-        known = [t for t in (entity.created_at, entity.updated_at) if t]
-        if not entity.only_texts:
-            known += [o.created_at for o in entity.observations if o.created_at]
-        if known or entity.last_activity_at:
-            newest = max(known) if known else None
-            self.times.append((entity_id, entity.last_activity_at, newest))
 
     def flush(self) -> None:
         """Write everything that waits in batches."""
@@ -407,8 +281,7 @@ class EntityWriter:
         self.observations.flush()
         if self.baseline is not None:
             self.baseline.flush()
-        if self.times:
-            self.conn.executemany(_NOTE_TIMES, self.times)
+        self.activity.flush()
         if self.keys:
             self.conn.executemany(
                 "insert or ignore into temp._limbic_import_keys values (?, ?, ?)", self.keys
@@ -418,22 +291,13 @@ class EntityWriter:
                 self.conn.executemany(
                     "insert or ignore into limbic_stale(collection, item_id) values (?, ?)", stale
                 )
-        for batch in (self.times, self.keys, self.stale, self.observations.stale):
+        for batch in (self.keys, self.stale, self.observations.stale):
             batch.clear()
         self.names.clear()
 
-    def settle_activity(self) -> None:
-        """Move last_activity_at on to what the files know, never back."""
-        self.flush()
-        updates = []
-        for entity_id, own, known, stored in self.conn.execute(
-            "select t.entity_id, t.own, t.known, e.last_activity_at"
-            " from _limbic_import_times t join entities e on e.id = t.entity_id"
-        ):
-            newest = latest(stored, own or known)
-            if newest != stored:
-                updates.append((newest, entity_id))
-        self.conn.executemany("update entities set last_activity_at = ? where id = ?", updates)
+
+def _found(row: Any) -> Found | None:
+    return None if row is None else Found(row[0], row[1], Stored(*row[2:10]), row[10])
 
 
 def _has_sequence(conn: sqlite3.Connection) -> bool:
@@ -448,26 +312,3 @@ def _highest_id(conn: sqlite3.Connection, has_sequence: bool) -> int:
         row = conn.execute("select seq from sqlite_sequence where name = 'entities'").fetchone()
         found += [row[0]] if row else []
     return max(int(number) for number in found)
-
-
-def _was(state: State | None, field: str) -> Any:
-    """What an earlier import of the source said of the entity."""
-    return None if state is None or state.before is None else getattr(state.before, field)
-
-
-def _said(state: State | None, field: str = "entity_type") -> Any:
-    """What an earlier row of this import said of the entity."""
-    return None if state is None or state.now is None else getattr(state.now, field)
-
-
-def _settle(field: str, ours: Any, entity: Entity, state: State | None) -> Any:
-    """A value that may be unknown: filled where nothing is here; of what an earlier import
-    brought, changed where the source changed it and nobody here did."""
-    theirs, was = getattr(entity, field), _was(state, field)
-    if theirs is None or _said(state, field) is not None:
-        return ours  # the first row that says it stays
-    if was is None:
-        return theirs if ours is None else ours
-    if field == "archived_at":
-        return ours  # still archived there, whatever the date is by now
-    return theirs if ours == was else ours

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from ..errors import UnknownFormat
 from ..exporting.envelope import KEY, read_envelope
+from ..exporting.tables import SEQUENCE
 from ..exporting.values import RawText, decode
 from .items import (
     AccessCount,
@@ -33,6 +34,14 @@ from .records import Counted, Progress, Record
 from .source import Source
 
 FULL = "full export"
+_LOG_OF_IMPORTS = {
+    "limbic_imports",
+    "limbic_import_rejects",
+    "_limbic_sources",
+    "_limbic_source_entities",
+    "_limbic_source_relations",
+    "_limbic_source_counts",
+}
 # An entity with more observations comes in several rows.
 _TOGETHER = 10_000
 
@@ -93,7 +102,9 @@ class FullSource(Source):
                     yield Item(record.line, record.raw, read)
             else:
                 self.counted.beside += 1
-                if table:
+                if table in _LOG_OF_IMPORTS:
+                    notes.not_carried["rows of the log of imports"] += 1
+                elif table and table != SEQUENCE:
                     notes.not_carried[f"rows of {table}"] += 1
         yield from group.flush()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .activity import earliest
 from .baseline import Baseline
-from .entities import earliest
 from .links import Staging
 from .summary import FileSummary, RelationCounts
 
@@ -115,9 +115,9 @@ def settle_relations(
             if last is not None or change.is_update:
                 changed[relation_id] = change
         if kind not in STRUCTURAL and given[0]:
-            entities.times.append((from_id, None, given[0]))
-            entities.times.append((to_id, None, given[0]))
-        if len(entities.times) + len(entities.stale) > _BATCH:
+            entities.activity.note(from_id, given[0])
+            entities.activity.note(to_id, given[0])
+        if len(entities.activity.waiting) + len(entities.stale) > _BATCH:
             entities.flush()
         if len(asserted) > _BATCH:
             _note(staging, asserted)

@@ -46,7 +46,7 @@ def _file_text(file: FileSummary) -> str:
             said = _parts(**shown)
             if group == "access":
                 said += f", in {_count(figures.lines, 'line')}"
-            lines.append(f"  {title:<14}{said}")
+            lines.append(f"  {title:<13} {said}")
         if group == "entities" and file.stubs:
             lines.append(f"                {_count(file.stubs, 'stub')} made for missing names")
     if file.restored:

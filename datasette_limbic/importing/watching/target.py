@@ -11,9 +11,10 @@ from datasette.utils.sqlite import sqlite3
 
 from ... import connection
 from ...errors import DatabaseUnusable
+from ..import_job import Options
 from ..records import Progress
 from ..summary import ImportSummary
-from ..writing import Options, import_sources
+from ..writing import import_sources
 from .increment import Increment
 
 # After the first import a lock is waited for from round to round, so that stopping is prompt.

@@ -12,9 +12,9 @@ from pathlib import Path
 from datasette.utils.sqlite import sqlite3
 
 from ...errors import BadParameter, LimbicError, UnknownFormat
+from ..import_job import Options
 from ..records import Progress
 from ..summary import FileSummary, ImportSummary
-from ..writing import Options
 from .followed import FollowedFile
 from .increment import Increment, NeedsWhole, Part, Stopped, held
 from .round_text import figures
