@@ -36,7 +36,8 @@ from .common import reports_errors
 @click.option(
     "--restore-removed",
     is_flag=True,
-    help="Bring back what these files brought before and what was deleted or changed here since.",
+    help="Bring back what these files brought before and what is missing here: deleted or edited "
+    "since.",
 )
 @click.option(
     "--with-vectors",

@@ -43,9 +43,9 @@ def import_files(
     A path is opened, made if missing and brought up to date; a connection must hold a memory
     already and be outside a transaction. Entities of one name are merged, observations united,
     so that importing a file again adds and updates only what changed in it: what was removed,
-    corrected or judged here since stays so, unless ``restore_removed`` is set. A line that cannot
-    be used is a reject in the summary, in ``limbic_import_rejects`` and, as JSON Lines, in
-    ``rejects_path``. ``create_missing`` makes an entity for each name that only relations mention.
+    corrected or judged here since stays so. ``restore_removed`` brings back what is missing here.
+    A line that cannot be used is a reject in the summary, in ``limbic_import_rejects`` and, as
+    JSON Lines, in ``rejects_path``. ``create_missing`` makes an entity for each name that only relations mention.
     ``with_vectors`` takes over the vectors of an MCP Memory v2 file: into the collection
     ``entities`` where ``vectors_model`` names the model that made them, else into one of their
     own. ``progress`` is called with the number of bytes read since the last call.
