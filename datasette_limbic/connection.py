@@ -120,6 +120,8 @@ def connect(
         conn.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.DatabaseError as error:
         raise unusable(path, error) from error
+    # as Datasette has it: a text that another program wrote wrongly stops nothing
+    conn.text_factory = lambda data: str(data, "utf-8", "replace")
     conn.execute("pragma foreign_keys=on")
     try:
         prepare(conn, settings)
@@ -142,6 +144,8 @@ def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:
         what = f"{path} cannot be written: check the rights of the file and of its folder"
     elif "full" in text:
         what = f"no room left for {path}: free some disk space; the file is as it was before"
+    elif "unable to open" in text:
+        what = f"{path} cannot be opened: check that its folder is there and may be written"
     else:
         what = f"{path} cannot be opened: {text}"
     return DatabaseUnusable(what)

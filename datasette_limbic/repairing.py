@@ -17,6 +17,7 @@ from .connection import vec_missing
 from .integrity import schema as shape
 from .integrity import vectors as vector_checks
 from .integrity.context import Context
+from .integrity.vec_parts import broken_parts
 from .llm_store import transaction
 from .pair_repair import repair_pairs
 
@@ -51,7 +52,7 @@ def repair(conn: sqlite3.Connection, *, settings: Any = None) -> list[Repaired]:
     """
     integrity.require(conn)
     done = []
-    waiting = shape.pending_migrations(Context(conn))
+    waiting = Context(conn).pending
     if waiting:
         schema.init(conn)
         done.append(Repaired("schema.migrations", "migrations that had not run", len(waiting)))
@@ -215,16 +216,20 @@ def _rebuild_vectors(conn: sqlite3.Connection) -> None:
     """Both indexes anew; without sqlite-vec, note that the next sync has to."""
     context = Context(conn)
     for name, table in vectors.TABLES.items():
-        if vec_missing(conn):
+        missing = vec_missing(conn)
+        if missing:
             conn.execute("update limbic_indexes set vectors = 0 where collection = ?", [name])
-            continue
+            if not broken_parts(context, name):
+                continue
+        # without sqlite-vec too: a sync that has it would stumble over the rest
         shadows = tuple(
             other
             for other, (kind, _, _) in context.objects.items()
             if kind == "table" and other.startswith(f"{table.name}_")
         )
         drop_virtual(conn, table.name, shadows)
-        vectors.rebuild(conn, name)
+        if not missing:
+            vectors.rebuild(conn, name)
 
 
 REPAIRS: dict[str, Callable[[sqlite3.Connection], Any]] = {

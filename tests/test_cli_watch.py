@@ -151,7 +151,10 @@ def test_what_cannot_be_followed(tmp_path: Path, source: Path) -> None:
     document.write_text(json.dumps([entity("A")]))
     result = invoke(document, db, "--watch")
     assert result.exit_code == 1
-    assert "list.json is a JSON document, and only JSON Lines can be followed" in result.output
+    assert (
+        "list.json is in the format JSON document, and only JSON Lines can be followed"
+        in result.output
+    )
     result = invoke(source, db, "--watch", "--rejects", tmp_path / "left.jsonl")
     assert result.exit_code == 1
     assert "--rejects holds what one import left out, and --watch makes many" in result.output

@@ -26,6 +26,7 @@ from datasette_limbic import connection, schema
 from datasette_limbic.errors import BadParameter, CannotWrite, NotAMemory
 from datasette_limbic.exporting import RESTORED, export_full, export_mcp
 from datasette_limbic.exporting.output import check_output, whole_file
+from datasette_limbic.exporting.retyping import retype, retyped
 from datasette_limbic.exporting.tables import DERIVED, EXPORTED, SEQUENCE, VECTORS, affinity
 from datasette_limbic.importing import import_files
 
@@ -451,14 +452,214 @@ def test_affinity(declared: str, stored: str) -> None:
     assert affinity(declared) == stored
 
 
-def test_an_older_file_lacks_the_newest_tables(filled: sqlite3.Connection) -> None:
-    for table in ("counts", "relations", "entities"):
-        filled.execute(f"drop table _limbic_source_{table}")
-    filled.execute("drop table _limbic_sources")
+# Types that other programs give to columns of a memory, and values for them.
+DECLARED = ("datetime", "INTEGER", "real", "varchar(20)", "decimal(10, 5)", "", "blob", "text")
+STORED = (
+    "2026-01-01 10:00:00", 1700000000, "1700000000", 1700000000.5, "007", b"\x00\xff", None, 2**53 + 1,
+    "1e3", float("inf"),
+)  # fmt: skip
+OURS = {
+    "entities": ("entity_type", "created_at", "updated_at", "confidence", "valid_to"),
+    "observations": ("content", "created_at", "kind", "confidence", "valid_from", "supersedes"),
+    "relations": ("relation_type", "created_at", "valid_from", "context"),
+    "entity_access": ("access_count", "last_access"),
+    "co_occurrences": ("co_count", "last_co"),
+}
+KEYS = {
+    "entities": "id integer primary key autoincrement, name text not null unique",
+    "observations": "id integer primary key, entity_id integer references entities(id)",
+    "relations": "id integer primary key, from_entity integer, to_entity integer",
+    "entity_access": "entity_id integer primary key",
+    "co_occurrences": "entity_a_id integer, entity_b_id integer",
+}
+
+
+def other_types(path: Path, declared: str, rows: bool = True) -> None:
+    """A file with tables of our names whose columns have the type ``declared``."""
+    conn = stock_sqlite3.connect(path)
+    for table, key in KEYS.items():
+        others = ", ".join(f"{column} {declared}" for column in OURS[table])
+        end = ", primary key (entity_a_id, entity_b_id)" if table == "co_occurrences" else ""
+        conn.execute(f"create table {table}({key}, {others}{end})")
+    marks = {"entities": 2, "observations": 2, "relations": 3, "entity_access": 1}
+    for number, value in enumerate(STORED, 1) if rows else ():
+        keys = {
+            "entities": [number, f"n{number}"], "observations": [number, number],
+            "relations": [number, number, 1], "entity_access": [number],
+            "co_occurrences": [number, number + 1],
+        }  # fmt: skip
+        for table, columns in OURS.items():
+            if (table, number) == ("co_occurrences", len(STORED)):
+                continue
+            values = [*keys[table], *[value] * len(columns)]
+            assert marks.get(table, 2) == len(keys[table])
+            conn.execute(
+                f"insert into {table} values ({', '.join('?' * len(values))})", values
+            )
+    conn.commit()
+    conn.close()
+
+
+@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize("declared", DECLARED)
+def test_columns_of_ours_with_other_types_come_back(
+    declared: str, rows: bool, tmp_path: Path
+) -> None:
+    other_types(tmp_path / "adopted.db", declared, rows)
+    memory = new_memory(tmp_path / "adopted.db")
+    text = full(memory)
+    copy = copied(text, tmp_path)
+    assert full(copy) == text
+    for table, columns in OURS.items():
+        classes = ", ".join(f"{column}, typeof({column})" for column in columns)
+        sql = f"select {classes} from {table} order by 1, 2, rowid"
+        assert copy.execute(sql).fetchall() == memory.execute(sql).fetchall(), table
+    assert one(copy, "select counts ->> '$.warnings.remarks' from limbic_imports") in (None, "[]")
+    # the copy is a memory like any other
+    assert copy.execute("pragma foreign_key_check").fetchall() == []
+    copy.execute("insert into entities(id, name, entity_type) values (90, 'tea pot', 't')")
+    assert one(copy, "select count(*) from _limbic_fts where _limbic_fts match 'pot'") == 1
+    there = "select name from sqlite_master where type = 'index' and sql is not null order by 1"
+    fresh = new_memory(tmp_path / "fresh.db")
+    assert copy.execute(there).fetchall() == fresh.execute(there).fetchall()
+    for conn in (fresh, copy, memory):
+        conn.close()
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+def test_values_come_back_into_tables_of_other_types(
+    filled: sqlite3.Connection, declared: str, tmp_path: Path
+) -> None:
+    """Where the empty memory was adopted, the types of the file win there too."""
+    for column in ("created_at", "valid_to"):
+        filled.execute(f"update entities set {column} = '1700000000' where id = 1")
     filled.commit()
-    head = json.loads(full(filled).split("\n")[0])
-    assert "_limbic_sources" not in head["tables"]
-    assert head["tables"]["entities"]["rows"] == 3
+    text = full(filled)
+    other_types(tmp_path / "copy.db", declared, rows=False)
+    copy = copied(text, tmp_path)
+    columns = json.loads(text.split("\n")[0])["tables"]
+    again = json.loads(full(copy).split("\n")[0])["tables"]
+    assert {name: again[name]["columns"] for name in KEYS} == {
+        name: columns[name]["columns"] for name in KEYS
+    }
+    assert one(copy, "select typeof(created_at), typeof(valid_to) from entities where id = 1") == (
+        "text",
+        "text",
+    )
+    copy.close()
+
+
+def test_a_type_that_cannot_be_changed_is_said(tmp_path: Path) -> None:
+    """A strict table knows five types alone."""
+    other_types(tmp_path / "adopted.db", "datetime")
+    memory = new_memory(tmp_path / "adopted.db")
+    path = tmp_path / "in.ndjson"
+    path.write_text(full(memory), "utf-8", newline="\n")
+    conn = stock_sqlite3.connect(tmp_path / "strict.db")
+    conn.execute(
+        "create table entities(id integer primary key, name text, created_at text) strict"
+    )
+    conn.close()
+    (file,) = import_files(tmp_path / "strict.db", [path]).files
+    (remark,) = [said for said in file.notes.remarks if "created_at" in said]
+    assert remark.startswith("entities.created_at is TEXT here and NUMERIC in the file")
+    assert remark in file_text(file)
+    memory.close()
+
+
+def file_text(file: Any) -> str:
+    from datasette_limbic.importing import ImportSummary
+
+    return ImportSummary([file]).text()
+
+
+CREATE = [
+    ("create table t(a text, b text)", "create table t(a K , b text)"),
+    ("create table t(a, b text)", "create table t(a K , b text)"),
+    ("create table t(b text, a)", "create table t(b text, a K )"),
+    ('create table "a"("A" varchar ( 3, 4 ) not null)', 'create table "a"("A" K not null)'),
+    ("create table t([a] 'long text' default (a(1, 2)), b)",
+     "create table t([a] K default (a(1, 2)), b)"),
+    ("create table t(`a`--, a text\n double /* ) */ precision, a2 int)",
+     "create table t(`a` K , a2 int)"),
+    ("create table t(b check (b in ('a', 'x, a y')), a int primary key, check (a > 1), unique (a))",
+     "create table t(b check (b in ('a', 'x, a y')), a K primary key, check (a > 1), unique (a))"),
+    ("create table t(b int references a(a), a int, foreign key (a) references a(a))",
+     "create table t(b int references a(a), a K , foreign key (a) references a(a))"),
+    ("create table t(x int, y int)", "create table t(x int, y int)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "wanted"), CREATE)
+def test_the_type_in_the_text_of_a_table(sql: str, wanted: str) -> None:
+    assert retyped(sql, {"A": "K"}) == wanted
+
+
+def test_a_table_with_rows_keeps_its_types(memory: sqlite3.Connection) -> None:
+    memory.execute("insert into entities(name) values ('a')")
+    assert retype(memory, "entities", {"created_at": "NUMERIC", "name": "TEXT"}) == ["created_at"]
+    assert one(memory, "select name from entities") == "a"
+    # ids stay numbers
+    assert retype(memory, "relations", {"id": "TEXT", "created_at": "REAL"}) == ["id"]
+    kinds = dict(memory.execute("select name, type from pragma_table_info('relations')"))
+    assert (kinds["id"].upper(), kinds["created_at"]) == ("INTEGER", "REAL")
+
+
+def test_a_table_made_anew_has_all_that_hung_on_it(memory: sqlite3.Connection) -> None:
+    memory.executescript(
+        "insert into entities(id, name) values (40, 'a'); delete from entities;"
+        "create trigger mine after insert on entities begin select 1; end;"
+        "create index by_time on entities(created_at) where created_at > 5;"
+    )
+    sql = "select type, name, sql from sqlite_master where tbl_name = 'entities' order by 1, 2"
+    before = memory.execute(sql).fetchall()
+    assert retype(memory, "entities", {"created_at": "NUMERIC"}) == []
+    after = memory.execute(sql).fetchall()
+    assert [row[:2] for row in after] == [row[:2] for row in before]
+    assert [row for row in after if row[0] != "table"] == [r for r in before if r[0] != "table"]
+    assert one(memory, "insert into entities(name) values ('b') returning id") == 41
+
+
+def older(conn: sqlite3.Connection) -> None:
+    """Take away what the second migration made."""
+    for name in ("_source_entities", "_source_relations", "_source_counts", "_sources"):
+        conn.execute(f"drop table _limbic{name}")
+    conn.execute("drop view entity_snapshots")
+    schema.drop_triggers(conn)
+    conn.execute("drop index if exists observations_supersedes")
+    conn.execute("alter table relations drop column context")
+    conn.execute("alter table observations drop column supersedes")
+    conn.commit()
+
+
+def test_an_older_file_lacks_the_newest_tables(
+    filled: sqlite3.Connection, tmp_path: Path
+) -> None:
+    older(filled)
+    text = full(filled, vectors=True)
+    head = json.loads(text.split("\n")[0])["tables"]
+    assert "_limbic_sources" not in head
+    assert head["entities"]["rows"] == 3
+    copy = copied(text, tmp_path)
+    assert full(copy, vectors=True) == text
+    copy.close()
+
+
+def test_what_is_empty_is_not_in_the_first_line(memory: sqlite3.Connection, tmp_path: Path) -> None:
+    text = full(memory, vectors=True)
+    assert list(json.loads(text.split("\n")[0])["tables"]) == ["limbic_settings"]
+    older(memory)
+    assert full(memory, vectors=True) == text
+    memory.execute("delete from limbic_settings")
+    memory.execute("alter table relations add column weight real")
+    memory.commit()
+    text = full(memory)
+    head = json.loads(text.split("\n")[0])["tables"]
+    assert list(head) == ["limbic_settings", "relations"]
+    copy = copied(text, tmp_path)
+    assert full(copy) == text
+    assert one(copy, "select count(*) from limbic_settings") == 0
+    copy.close()
 
 
 def test_what_else_is_in_the_file_is_named(filled: sqlite3.Connection) -> None:
@@ -569,7 +770,7 @@ def test_one_state_while_another_program_writes(
 
 
 def test_the_connection_is_as_it_was(filled: sqlite3.Connection) -> None:
-    filled.row_factory = sqlite3.Row
+    filled.row_factory, texts = sqlite3.Row, filled.text_factory
     mapped = one(filled, "pragma mmap_size")
 
     class Broken(io.StringIO):
@@ -580,7 +781,7 @@ def test_the_connection_is_as_it_was(filled: sqlite3.Connection) -> None:
         with pytest.raises(OSError, match="No space"):
             export(filled, Broken())
         assert not filled.in_transaction
-        assert (filled.text_factory, filled.row_factory) == (str, sqlite3.Row)
+        assert (filled.text_factory, filled.row_factory) == (texts, sqlite3.Row)
         assert one(filled, "pragma mmap_size") == mapped
 
 

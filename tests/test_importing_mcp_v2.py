@@ -612,7 +612,7 @@ def test_names_of_tables_and_columns_may_be_in_capitals(tmp_path: Path) -> None:
         ),
         (
             LOOSE + "create table limbic_stale(x);",
-            "--format full -o out.ndjson', then import out.ndjson",
+            "s.db' out.ndjson --format full', then import out.ndjson",
         ),
         (
             "create table e(id integer primary key, name);"
@@ -640,7 +640,7 @@ def test_other_databases_are_told_apart(tmp_path: Path, schema: str, said: str) 
 
 
 def test_a_memory_of_ours_is_to_be_exported(empty_db: Path) -> None:
-    with pytest.raises(UnknownFormat, match=r"export .*empty\.db --format full"):
+    with pytest.raises(UnknownFormat, match=r"export .*empty\.db out\.ndjson --format full"):
         sqlite_source(empty_db)
 
 

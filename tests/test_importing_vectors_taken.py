@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 from again_helpers import do, fresh_memory, run, unchanged, write_full
 from datasette.utils.sqlite import sqlite3
-from embedding_helpers import BagModel, blob, registered, store, values
+from embedding_helpers import BagModel, blob, store, values
 from importing_helpers import one
 from mcp_v2_helpers import ddl
 
 from datasette_limbic import connection
-from datasette_limbic.errors import BadParameter, IndexedElsewhere
+from datasette_limbic.errors import BadParameter, IndexedElsewhere, UnknownModel, VectorsUnavailable
 from datasette_limbic.importing import import_files, taken_vectors
 from datasette_limbic.sync import sync
 
 NAMED = {"with_vectors": True, "vectors_model": "bag"}
 UNNAMED = {"with_vectors": True}
+
+
+@pytest.fixture(autouse=True)
+def known(models: Any) -> Any:
+    """The model must be known where it is named: its length is asked for."""
+    return models
 
 
 @pytest.fixture
@@ -127,24 +133,25 @@ def test_of_a_named_model_they_need_no_embedding(memory: Any, source: Path, mode
 
 
 def test_what_comes_after_a_sync_reaches_the_index(memory: Any, tmp_path: Path) -> None:
-    model = BagModel("bag")
     texts = {1: "one", 2: "two", 3: "three"}
     path = write(tmp_path / "source", {1: (1, 2)}, texts)
     run(memory, path, **NAMED)
-    with registered(model):
-        do(memory, "delete from limbic_stale")  # as if it had been looked at already
-        run(memory, write(path, {1: (1, 2), 2: (3, 4)}, texts), **NAMED)
-        assert memory.execute("select collection, item_id from limbic_stale").fetchall() == [
-            ("entities", 2)
-        ]
-        sync(memory)
+    do(memory, "delete from limbic_stale")  # as if it had been looked at already
+    run(memory, write(path, {1: (1, 2), 2: (3, 4)}, texts), **NAMED)
+    assert memory.execute("select collection, item_id from limbic_stale").fetchall() == [
+        ("entities", 2)
+    ]
+    sync(memory)
     assert one(memory, "select count(*) from _limbic_vec_entities_rowids") == 3
     assert stored(memory, "entities")["e2"] == (3, 4)
 
 
 @pytest.mark.parametrize(
     ("model", "dimension", "words"),
-    [("bag2", 32, "embedded with 'bag2'"), ("bag", 16, "16 dimensions, those of the file 32")],
+    [
+        ("bag2", 32, "embedded with 'bag2'"),
+        ("bag", 16, "file have 32 dimensions, those of 'bag' have 16"),
+    ],
 )
 @pytest.mark.parametrize("by_path", [True, False])
 def test_vectors_of_another_model_are_refused(
@@ -238,3 +245,28 @@ def test_a_full_export_holds_what_was_taken(memory: Any, tmp_path: Path, source:
     assert stored(other, "mcp_memory_v2") == {"e1": (1, 2), "e2": (3, 4)}
     unchanged(other, source, **UNNAMED)
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "words"),
+    [
+        ("bag16", IndexedElsewhere, "file have 32 dimensions, those of 'bag16' have 16"),
+        ("nosuchmodel", UnknownModel, "nosuchmodel"),
+        ("broken", VectorsUnavailable, "broken"),
+    ],
+)
+def test_a_model_that_did_not_make_them_is_refused(
+    tmp_path: Path, source: Path, known: Any, model: str, error: type[Exception], words: str
+) -> None:
+    path = tmp_path / "new.db"
+    with pytest.raises(error, match=words):
+        import_files(path, [source], with_vectors=True, vectors_model=model)
+    assert not path.exists() or not path.stat().st_size
+
+
+def test_files_without_vectors_say_so(memory: Any, tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    path.write_text('{"type":"entity","name":"A","entityType":"T","observations":[]}')
+    told = run(memory, path, with_vectors=True, vectors_model="nosuchmodel").files[0]
+    assert "MCP Memory v2" in told.notes.remarks[0]
+    assert collections(memory) == {}

@@ -541,7 +541,9 @@ def test_a_connection_of_the_callers(tmp_path: Path, source: Path) -> None:
 def test_other_formats_are_refused(tmp_path: Path, db: Path, source: Path) -> None:
     document = tmp_path / "list.json"
     document.write_text(json.dumps([entity("A")]))
-    with pytest.raises(BadParameter, match="is a JSON document, and only JSON Lines can be"):
+    with pytest.raises(
+        BadParameter, match="is in the format JSON document, and only JSON Lines can be"
+    ):
         Follower(db, source, document).round()
     with pytest.raises(UnknownFormat, match="is a directory"):
         Follower(db, tmp_path).round()

@@ -518,7 +518,7 @@ def test_imports_and_rejects_are_logged(
     monkeypatch.setattr("datasette_limbic.importing.rejects.MAX_STORED", 3)
     monkeypatch.setattr("datasette_limbic.importing.rejects.MAX_RAW", 10)
     rejects = tmp_path / "rejects.jsonl"
-    rejects.write_text("from an earlier run")
+    rejects.write_text('{"file": "old", "line": 1, "reason": "from an earlier run", "raw": ""}')
     first = write_lines(tmp_path / "first.jsonl", entity("A"), *["{broken line"] * 5)
     second = write_lines(tmp_path / "second.jsonl", entity("B"), "nonsense")
     summary = import_files(conn, [first, DIALECTS, second], rejects_path=rejects)
@@ -738,7 +738,7 @@ def test_a_database_made_for_nothing_is_taken_away(
 
 def test_wrong_arguments(conn: Any, tmp_path: Path) -> None:
     source = write_lines(tmp_path / "in.jsonl", entity("A"))
-    with pytest.raises(BadParameter, match="one of the files to import"):
+    with pytest.raises(BadParameter, match="one of the files of this import"):
         import_files(conn, [source], rejects_path=source)
     with pytest.raises(BadParameter, match="does not exist"):
         import_files(conn, [source], rejects_path=tmp_path / "no" / "where")

@@ -204,6 +204,49 @@ async def test_the_links_lead_to_the_rejects_of_this_import(
     assert (await get(closed, csv)).status_code == 200
 
 
+async def test_a_restored_import_has_a_page(tmp_path: Path, make_datasette: Any) -> None:
+    """Its number is below zero, since those above belong to the file."""
+    from importing_helpers import new_memory
+
+    from datasette_limbic.exporting import export_full
+    from datasette_limbic.importing import import_files
+
+    plain, path = tmp_path / "plain.jsonl", tmp_path / "copy.db"
+    plain.write_text('{"type":"entity","name":"a","entityType":"t","observations":[]}\nbad\n')
+    memory = new_memory(tmp_path / "first.db")
+    import_files(memory, [plain])
+    with (tmp_path / "full.ndjson").open("w") as out:
+        export_full(memory, out)
+        print("broken\nno entity named 7", file=out)
+    memory.close()
+    import_files(path, [tmp_path / "full.ndjson"])
+    datasette = make_datasette(path)
+    url = base(path) + "/imports"
+    listed = (await get(datasette, url)).text
+    assert {f"{url}/1", f"{url}/-1"} <= set(links(listed))
+    body = await get_json(datasette, url + ".json")
+    assert [row["id"] for row in body["imports"]] == [1, -1]
+    body = await get_json(datasette, f"{url}/-1.json")
+    assert body["import"]["id"] == -1
+    assert body["import"]["figures"]["rejects"] == 2
+    assert [row["raw"] for row in body["rejects"]] == ["broken", "no entity named 7"]
+    page = (await get(datasette, f"{url}/-1")).text
+    assert "import -1" in text_of(page)
+    assert "no entity named 7" in text_of(page)
+    found = links(page)
+    (csv,) = [u for u in found if ".csv" in u]
+    assert len((await get(datasette, csv)).text.splitlines()) == 3
+    (row,) = [u for u in found if "/limbic_imports/" in u]
+    assert "full.ndjson" in (await get(datasette, row)).text
+    for link in found:
+        at = link.split("#")[0]
+        at = f"{url}/-1{at}" if at.startswith("?") else at
+        if at.startswith("/copy/"):
+            assert (await get(datasette, at)).status_code == 200, link
+        if "reason=" in at:
+            assert "2 with the reason" in text_of((await get(datasette, at)).text)
+
+
 async def test_filter_by_reason_over_pages(empty_db: Path, make_datasette: Any) -> None:
     rejects = [(i, f"no entity named 'N{i}'", f"raw {i}") for i in range(150)]
     number = log(empty_db, COUNTS, "a", *rejects, (1, "entity without a name", "nameless"))
@@ -278,7 +321,11 @@ async def test_the_command_names_only_files_that_a_shell_reads_as_one(
         ("/imports/999", 404, "no import 999"),
         ("/imports/0", 404, "no import 0"),
         ("/imports/9223372036854775808", 404, "no number of an import"),
-        ("/imports/-1", 404, "no number of an import"),
+        ("/imports/-1", 404, "no import -1"),
+        ("/imports/-9223372036854775808", 404, "no import -9223372036854775808"),
+        ("/imports/-9223372036854775809", 404, "no number of an import"),
+        ("/imports/--1", 404, "no number of an import"),
+        ("/imports/-", 404, "no number of an import"),
         ("/imports/odd", 404, "no number of an import"),
         ("/imports/~3Cscript~3E", 404, "no number of an import"),
         ("/imports/1?page=0", 400, "use a whole number from 1"),

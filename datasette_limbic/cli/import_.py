@@ -150,6 +150,9 @@ def import_command(
             vectors_model=vectors_model,
             progress=progress,
         )
+    for file in summary.files if quiet or as_json else ():
+        if file.refused:
+            click.echo(f"Error: {file.refused}", err=True)
     if quiet:
         return
     if as_json:

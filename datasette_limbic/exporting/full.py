@@ -16,6 +16,7 @@ from .tables import (
     Exported,
     columns,
     count,
+    is_plain,
     last_entity_id,
     others,
     present,
@@ -40,13 +41,15 @@ def export_full(
     """
     summary = ExportSummary("full")
     with reading(conn, read_text):
-        tables = list(present(conn, vectors=vectors))
-        envelope = Envelope()
-        for table in tables:
-            head = TableHead(count(conn, table), columns(conn, table.name))
-            envelope.tables[table.name] = head
+        tables, envelope = [], Envelope()
+        for table in present(conn, vectors=vectors):
+            rows = count(conn, table)
+            if rows or not is_plain(conn, table.name):
+                envelope.tables[table.name] = TableHead(rows, columns(conn, table.name))
+                tables.append(table)
         last = last_entity_id(conn)
-        envelope.tables[SEQUENCE] = TableHead(int(last > 0), SEQUENCE_COLUMNS)
+        if last > 0:
+            envelope.tables[SEQUENCE] = TableHead(1, SEQUENCE_COLUMNS)
         out.write(envelope.line())
         for table in tables:
             names = list(envelope.tables[table.name].columns)

@@ -14,7 +14,8 @@ from datasette.utils.sqlite import sqlite3
 
 from .envelope import Envelope
 from .foreign_keys import Dangling
-from .tables import EXPORTED, SEQUENCE, VECTORS, present, quoted
+from .retyping import retype
+from .tables import EXPORTED, SEQUENCE, VECTORS, affinity, present, quoted
 from .values import NESTED, RawText, decode
 
 if TYPE_CHECKING:
@@ -84,11 +85,27 @@ class Restorer:
         # Rows may point at rows further down; what points nowhere is found at the end.
         conn.execute("pragma defer_foreign_keys=on").close()
         conn.execute("create temp table _limbic_restore_rejects(line, reason, raw)")
+        for table in present(conn):
+            self._retype(table.name)
         there = {table.name for table in present(conn, vectors=True)}
         self.columns = {name: self._columns(name) for name in sorted(there)}
         if "limbic_settings" in envelope.tables:
             # a default that was deleted there must not come back
             conn.execute("delete from limbic_settings")
+
+    def _retype(self, table: str) -> None:
+        """Columns get the types that they have in the file: else numbers would become text."""
+        head = self.envelope.tables.get(table)
+        stay = retype(self.conn, table, head.columns) if head else []
+        if not stay or head is None:
+            return
+        info = self.conn.execute(f"pragma table_info({quoted(table)})").fetchall()
+        for name, kind in ((row[1], affinity(row[2])) for row in info if row[1] in stay):
+            given = next(k for column, k in head.columns.items() if column.lower() == name.lower())
+            self.file.notes.remarks.append(
+                f"{table}.{name} is {kind} here and {given} in the file: "
+                "SQLite may store its numbers and texts as the other"
+            )
 
     def _columns(self, table: str) -> dict[str, tuple[str, bool]]:
         """Columns by their lower-case names: the name here, and whether it is a numbered key."""

@@ -54,6 +54,9 @@ EXPORTED = (
     Exported("_limbic_source_relations", "source_id, from_entity, to_entity, relation_type"),
     Exported("_limbic_source_counts", "source_id, entity_a_id, entity_b_id"),
 )
+# Columns that later versions added. Where no row has a value they are left out, so that the copy
+# of an older file, which has them, gives the same export.
+LATER = {"relations": {"context": "TEXT"}, "observations": {"supersedes": "INTEGER"}}
 # llm's tables: only on demand, since any vector can be computed again.
 VECTORS = (Exported("collections", "id"), Exported("embeddings", "collection_id, id"))
 # The highest id that an entity ever had, so that none is given twice.
@@ -103,7 +106,26 @@ def columns(conn: sqlite3.Connection, table: str) -> dict[str, str]:
     if ours is None:
         return found
     names = [name for name in ours if name in found] + sorted(found.keys() - set(ours))
-    return {name: found[name] for name in names}
+    unused = {
+        name
+        for name, kind in LATER.get(table, {}).items()
+        if found.get(name) == kind
+        and not conn.execute(
+            f"select 1 from {quoted(table)} where {quoted(name)} is not null limit 1"
+        ).fetchone()
+    }
+    return {name: found[name] for name in names if name not in unused}
+
+
+def is_plain(conn: sqlite3.Connection, table: str) -> bool:
+    """Whether a table without rows says nothing: any memory has it, or makes it, just so.
+
+    The settings do, since a new memory has some; so do columns that are not ours.
+    """
+    if table == "limbic_settings":
+        return False
+    ours = _schema_columns().get(table)
+    return ours is None or columns(conn, table).items() <= ours.items()
 
 
 def affinity(declared: str) -> str:
@@ -155,15 +177,18 @@ def _info(table: str) -> str:
 
 
 @cache
-def _schema_columns() -> dict[str, list[str]]:
-    """The columns of our tables as our own schema orders them."""
+def _schema_columns() -> dict[str, dict[str, str]]:
+    """The columns of our tables, with their types, as our own schema orders them."""
     conn = sqlite3.connect(":memory:")
     try:
         for text in schema.statements("tables") + schema.statements("sources"):
             if text.startswith("create table"):
                 conn.execute(text)
         return {
-            table.name: [row[1] for row in conn.execute(_info(table.name))]
+            table.name: {
+                **{row[1]: affinity(row[2]) for row in conn.execute(_info(table.name))},
+                **LATER.get(table.name, {}),
+            }
             for table in present(conn)
         }
     finally:

@@ -155,6 +155,13 @@ class State:
             else:
                 text.now.append(flags_of(observation))
 
+    def fields(self, complete_rows: bool) -> Fields | None:
+        """What the source says of the entity. What a row left out that may not say all, the
+        source is still known to have said."""
+        if self.now is None or self.before is None or complete_rows:
+            return self.now or self.before
+        return Fields(*(b if n is None else n for n, b in zip(self.now, self.before, strict=True)))
+
     def blob(self, whole: bool = True) -> bytes:
         """All texts. None is forgotten: one that goes from the source and comes back is still
         one that was removed here. ``whole``: what was not seen is gone."""
@@ -320,7 +327,7 @@ class Baseline:
     def _keep(self, states: dict[str, State]) -> None:
         rows = []
         for key, state in states.items():
-            fields = state.now or state.before
+            fields = state.fields(self.complete_rows)
             if state.dirty and fields is not None:
                 head = (self.source_id, key, state.entity_id, self.import_id)
                 blob = state.blob(self.whole)

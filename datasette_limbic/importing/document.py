@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record
+from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record, why_unread
 
 SECTIONS = ("entities", "relations")
 
@@ -70,7 +70,7 @@ class _Buffer:
                 if self.eof or self._hopeless(error):
                     raise _Broken(f"not JSON: {error.msg}") from None
             except (ValueError, RecursionError) as error:
-                raise _Broken(f"JSON that cannot be read: {error}") from None
+                raise _Broken(why_unread(error)) from None
             else:
                 # a number at the very end of the buffer may go on in the next chunk
                 if end < len(self.text) or self.eof:
@@ -111,11 +111,7 @@ def read_document(
     for record in _values(_Buffer(file, progress)):
         counted.lines += not record.wrapper
         if record.error is None and not _is_text(record.raw):
-            raw = record.raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            record = Record(record.line, raw, error="not UTF-8")
-        elif record.error is not None:
-            raw = record.raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            record = record._replace(raw=raw)
+            record = Record(record.line, record.raw, error="not UTF-8")
         yield record
 
 

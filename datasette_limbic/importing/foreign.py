@@ -55,7 +55,7 @@ def describe_database(tables: Sequence[str], path: object) -> str:
     if "limbic_stale" in tables:
         return (
             "a memory of datasette-limbic itself: export it with 'datasette limbic export "
-            f"{shlex.quote(str(path))} --format full -o out.ndjson', then import out.ndjson"
+            f"{shlex.quote(str(path))} out.ndjson --format full', then import out.ndjson"
         )
     if not tables:
         return "an empty SQLite database: it has no tables"

@@ -59,6 +59,7 @@ class Options:
     restore_removed: bool = False
     with_vectors: bool = False
     vectors_model: str | None = None
+    vectors_length: int = 0  # bytes of a vector of that model
     only_changes: bool = False
 
 
@@ -140,6 +141,11 @@ class Import:
     def _read(self, source: Source, progress: Progress | None) -> None:
         """Stream one file: entities are written at once, what names them is staged."""
         import_id, file = self._begin(source)
+        if self.options.with_vectors and not source.has_vectors:
+            file.notes.remarks.append(
+                "Only the files of MCP Memory v2 hold vectors that can be taken over; "
+                "'datasette limbic sync' makes those of all others."
+            )
         self.entities.begin(self.baselines[import_id])
         last = 0
         for line, raw, row in source.items(file.notes, progress):
@@ -170,7 +176,9 @@ class Import:
         self.staging.report_near_equal(self.summary)
         self.entities.flush()
         self.entities.activity.settle()
-        settle_vectors(self.staging, self.files, self.options.vectors_model)
+        settle_vectors(
+            self.staging, self.files, self.options.vectors_model, self.options.vectors_length
+        )
         self.rejects.flush()
         schema.fill_indexes(self.conn, self.entities.above, self.entities.observations.above)
         for source, (import_id, file) in zip(self.sources, self.files.items(), strict=True):

@@ -21,7 +21,7 @@ from .full import full_source
 from .items import Item, Rejection
 from .mcp_v2 import sqlite_source
 from .notes import Notes
-from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record
+from .records import KEPT_OF_TOO_LONG, MAX_RECORD, WRAPPER, Counted, Progress, Record, why_unread
 from .rows import parse_row
 from .source import Source
 
@@ -168,8 +168,9 @@ def read_lines(
                     break
             yield Record(
                 above + counted.lines,
-                kept.decode("utf-8", "replace"),
-                error=f"the line is {length:,} bytes long, at most {MAX_RECORD:,} are read",
+                kept.decode("utf-8", "surrogateescape"),
+                error=f"the line is {length:,} bytes long, at most {MAX_RECORD:,} are read; "
+                f"kept are its first {KEPT_OF_TOO_LONG:,}",
             )
         else:
             yield from _line_records(line, counted, above + counted.lines)
@@ -184,7 +185,7 @@ def _line_records(line: bytes, counted: Counted, number: int) -> Iterator[Record
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raw = line.decode("utf-8", "replace").rstrip("\r\n")
+        raw = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
         yield Record(number, raw, error=f"not UTF-8: byte {error.start + 1} of the line")
         return
     text = text.rstrip("\r\n")
@@ -205,7 +206,7 @@ def _line_records(line: bytes, counted: Counted, number: int) -> Iterator[Record
             return
         except (ValueError, RecursionError) as error:
             # digits beyond Python's limit for a number; lists nested a thousand deep
-            yield Record(number, text[at:], error=f"JSON that cannot be read: {error}")
+            yield Record(number, text[at:], error=why_unread(error))
             return
         yield Record(number, text[at:end], value)
         at = _skip(text, end)

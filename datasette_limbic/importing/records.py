@@ -50,3 +50,10 @@ class Counted:
     blank: int = 0
     glued: int = 0
     beside: int = 0
+
+
+def why_unread(error: Exception) -> str:
+    """Why JSON that is well formed was not decoded."""
+    if isinstance(error, RecursionError):
+        return "JSON that cannot be read: nested too deeply"
+    return f"JSON that cannot be read: {error}"

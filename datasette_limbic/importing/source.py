@@ -28,6 +28,9 @@ class Source:
     #: whether ``items`` gives all of the file, so that what is missing is gone from it
     whole: bool = field(default=True, init=False)
 
+    #: whether the file may hold vectors that can be taken over
+    has_vectors: ClassVar[bool] = False
+
     path: Path
     format: str
     size: int

@@ -7,10 +7,11 @@ own, which search leaves alone.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from .. import llm_store
-from ..embedding import collection_info
+from ..embedding import collection_info, get_model, run_model
 from ..errors import IndexedElsewhere
 from .links import REMOVED, Staging
 from .summary import FileSummary
@@ -19,8 +20,28 @@ COLLECTION = "mcp_memory_v2"
 UNKNOWN_MODEL = "unknown"
 _AT_ONCE = 500
 
+if TYPE_CHECKING:
+    from .import_job import Options
 
-def settle_vectors(staging: Staging, files: dict[int, FileSummary], model: str | None) -> None:
+
+def with_model(options: Options) -> Options:
+    """The options with the id and the vector length of the model that they name.
+
+    Asked before the import begins, since loading a model may take long. Raises UnknownModel, or
+    VectorsUnavailable where the model does not run here: search could not use it either.
+    """
+    assert options.vectors_model
+    vector = run_model(options.vectors_model, ["length"])[0]
+    return replace(
+        options,
+        vectors_model=get_model(options.vectors_model).model_id,
+        vectors_length=4 * len(vector),
+    )
+
+
+def settle_vectors(
+    staging: Staging, files: dict[int, FileSummary], model: str | None, length: int = 0
+) -> None:
     """Store the staged vectors under the ids that the entities have here.
 
     A vector counts as that of the entity's text as it is now, so that ``sync`` indexes it as it
@@ -31,7 +52,7 @@ def settle_vectors(staging: Staging, files: dict[int, FileSummary], model: str |
     rows = staging.conn.execute(
         "select import_id, line, entity, vector from temp._limbic_import_vectors order by seq"
     )
-    target = _Target(staging, model)
+    target = _Target(staging, model, length)
     while batch := rows.fetchmany(_AT_ONCE):
         known: dict[int, tuple[FileSummary, bytes]] = {}
         for import_id, line, entity, blob in batch:
@@ -59,10 +80,10 @@ def settle_vectors(staging: Staging, files: dict[int, FileSummary], model: str |
 class _Target:
     """The collection that takes the vectors; made when the first one comes."""
 
-    def __init__(self, staging: Staging, model: str | None) -> None:
+    def __init__(self, staging: Staging, model: str | None, length: int) -> None:
         self.conn, self.model = staging.conn, model
         self.name = "entities" if model else COLLECTION
-        self.length = 0
+        self.length = length
         info = collection_info(self.conn, self.name)
         if info is not None and info.count:
             self.length = info.dimension * 4
@@ -80,9 +101,9 @@ class _Target:
             self.length = len(blob)
         elif self.checked and self.model and len(blob) != self.length:
             raise IndexedElsewhere(
-                f"the vectors of this memory have {self.length // 4} dimensions, those of the "
-                f"file {len(blob) // 4}: they are of another model than {self.model!r}; leave "
-                "--vectors-model out to keep them apart"
+                f"the vectors of the file have {len(blob) // 4} dimensions, those of "
+                f"{self.model!r} have {self.length // 4}: another model made them; name that one, "
+                "or leave --vectors-model out to keep them apart"
             )
         return len(blob) == self.length and len(blob) % 4 == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,10 @@ from .baseline import storable
 from .import_job import Import, Options
 from .reading import sniff
 from .records import Progress
-from .rejects import Rejects
+from .rejects import Rejects, check_rejects_path
 from .source import Source
 from .summary import FileSummary, ImportSummary
+from .taken_vectors import with_model
 
 
 class NothingChanged(Exception):
@@ -25,6 +27,11 @@ class NothingChanged(Exception):
     def __init__(self, summary: ImportSummary) -> None:
         super().__init__()
         self.summary = summary
+
+
+log = logging.getLogger("datasette_limbic")
+
+_TRIES = 3
 
 
 def import_files(
@@ -45,7 +52,8 @@ def import_files(
     so that importing a file again adds and updates only what changed in it: what was removed,
     corrected or judged here since stays so. ``restore_removed`` brings back what is missing here.
     A line that cannot be used is a reject in the summary, in ``limbic_import_rejects`` and, as
-    JSON Lines, in ``rejects_path``. ``create_missing`` makes an entity for each name that only relations mention.
+    JSON Lines, in ``rejects_path``. ``create_missing`` makes an entity for each name that only
+    relations mention.
     ``with_vectors`` takes over the vectors of an MCP Memory v2 file: into the collection
     ``entities`` where ``vectors_model`` names the model that made them, else into one of their
     own. ``progress`` is called with the number of bytes read since the last call.
@@ -72,30 +80,64 @@ def import_sources(
     progress: Progress | None = None,
 ) -> ImportSummary:
     """The same for files whose format is known. Raises UnknownFormat, BadParameter."""
-    rejects = Path(rejects_path) if rejects_path is not None else None
     for source in sources:
-        if rejects and rejects.exists() and rejects.samefile(source.path):
-            raise BadParameter(f"{rejects} is one of the files to import: name another for rejects")
         source.with_vectors = options.with_vectors
-    if rejects and not rejects.parent.is_dir():
-        raise BadParameter(f"the folder {rejects.parent} does not exist: create it first")
-    if not isinstance(conn_or_path, (str, Path)):
+    path = Path(conn_or_path) if isinstance(conn_or_path, (str, Path)) else None
+    rejects = None
+    if rejects_path is not None:
+        others = [*(source.path for source in sources), path or _path_of(conn_or_path)]
+        rejects = check_rejects_path(Path(rejects_path), filter(None, others))
+    if options.vectors_model and any(source.has_vectors for source in sources):
+        options = with_model(options)
+    if path is None:
         schema.require_memory(conn_or_path)
         return _transaction(conn_or_path, sources, options, rejects, progress)
-    path = Path(conn_or_path)
     is_new = not path.exists()
     try:
-        conn = open_memory(path)
-        try:
-            return _transaction(conn, sources, options, rejects, progress)
-        finally:
-            conn.close()
+        for _ in range(_TRIES):
+            conn = open_memory(path)
+            try:
+                return _transaction(conn, sources, options, rejects, progress, _Place(path))
+            except _Vanished:
+                continue  # another import had made the file, failed, and took it away
+            finally:
+                conn.close()
+        raise DatabaseUnusable(f"{path} was taken away by another program: try again")
     except BaseException as error:
         if is_new:
             _remove_empty(path)
         if isinstance(error, sqlite3.DatabaseError):
             raise connection.unusable(path, error) from error
         raise
+
+
+class _Vanished(Exception):
+    """The file that was opened does not stand under its name any more."""
+
+
+class _Place:
+    """Which file stands under a name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.was = self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check(self) -> None:
+        """Raise _Vanished unless it is still the same."""
+        if self._now() != self.was or self.was is None:
+            raise _Vanished
+
+
+def _path_of(conn: sqlite3.Connection) -> Path | None:
+    row = conn.execute("select file from pragma_database_list where name = 'main'").fetchone()
+    return Path(row[0]) if row and row[0] else None
 
 
 def open_memory(path: Path) -> sqlite3.Connection:
@@ -132,11 +174,14 @@ def _transaction(
     options: Options,
     rejects_path: Path | None,
     progress: Progress | None,
+    place: _Place | None = None,
 ) -> ImportSummary:
     with Rejects(conn, rejects_path) as rejects, _without_map(conn):
         # at once: a lock that is asked for only at the first write cannot be waited for
         conn.execute("begin immediate")
         try:
+            if place:
+                place.check()
             with schema.guarded(conn, "import"):
                 work = Import(conn, sources, rejects, options)
                 summary = work.run(progress)
@@ -146,6 +191,7 @@ def _transaction(
                     )
                 if options.only_changes and not work.changed:
                     raise NothingChanged(summary)
+            rejects.finish()
             conn.commit()
         except NothingChanged as unchanged:
             conn.rollback()
@@ -179,11 +225,12 @@ def _remove_empty(path: Path) -> None:
                 table in tables and conn.execute(f"select 1 from {table} limit 1").fetchone()
                 for table in ("entities", "limbic_imports")
             )
+            if not used:
+                # while nobody else can write: an import that waits looks whether it is still there
+                for suffix in ("", "-journal", "-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
             conn.rollback()
         finally:
             conn.close()
-    except (sqlite3.Error, OSError):
-        return
-    if not used:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except (sqlite3.Error, OSError) as error:
+        log.info("%s, which this import made, stays: %s", path, error)

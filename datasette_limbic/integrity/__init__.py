@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,15 +18,16 @@ from ..errors import NotAMemory
 from ..schema import require_memory
 from . import rows, structure, text, times, values, vectors
 from . import schema as schema_checks
-from .context import Check, Context, Found, NotLookedAt
-from .report import Repair, Report, Result
+from .context import Check, Context, NotLookedAt, is_passing
+from .report import SHOWN, Repair, Report, Result
 
 __all__ = ["Check", "Progress", "Repair", "Report", "Result", "check", "checks", "require"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, title of the check that comes next)."""
 
-_PASSING = ("locked", "busy", "interrupted")
+# What is made again whatever stands there: an error in these is no case for a person.
+_DERIVED = ("text.", "vectors.")
 
 
 @cache
@@ -78,6 +80,8 @@ def check(
                 progress(done, len(todo), one.title)
             with _reading(conn):
                 report.results.append(_make(context, one))
+        with _reading(conn):
+            _blame_the_file(context, report)
     if progress and todo:
         progress(len(todo), len(todo), "done")
     report.seconds = round(time.monotonic() - started, 3)
@@ -88,15 +92,16 @@ def _make(context: Context, one: Check) -> Result:
     try:
         missing = context.missing(one.needs)
         if missing:
-            raise NotLookedAt(f"{missing} is missing")
+            raise NotLookedAt(
+                schema_checks.PENDING if context.pending else f"{missing} is missing"
+            )
         found = one.find(context)
     except NotLookedAt as why:
         return Result(one.name, one.title, None, note=str(why))
     except sqlite3.DatabaseError as error:
-        if any(word in str(error) for word in _PASSING):
+        if is_passing(error):
             raise
-        found = Found(1, [{"text": f"SQLite could not read it: {error}"}])
-        found.repair = structure.CHECKS[0].repair
+        return _unreadable(context, one, error)
     return Result(
         one.name,
         one.title,
@@ -106,6 +111,29 @@ def _make(context: Context, one: Check) -> Result:
         (found.repair or one.repair) if found.count else None,
         found.note,
     )
+
+
+def _unreadable(context: Context, one: Check, error: Exception) -> Result:
+    """A check that SQLite broke off: only of what is derived is it clear what to do."""
+    text = f"SQLite could not read it: {error}"
+    if "no such" in str(error) and context.pending:
+        return Result(one.name, one.title, None, note=schema_checks.PENDING)
+    if one.name.startswith(_DERIVED) and not structure.lines(context)["file"]:
+        return Result(one.name, one.title, False, 1, ({"text": text},), Repair("sync"))
+    context.unread.setdefault(str(error), one.title)
+    return Result(one.name, one.title, None, note=text)
+
+
+def _blame_the_file(context: Context, report: Report) -> None:
+    """What broke checks off is one finding, also where integrity_check saw nothing."""
+    name = structure.CHECKS[0].name
+    for at, result in enumerate(report.results):
+        if result.name == name and result.ok is not False and context.unread:
+            texts = tuple({"text": f"{t}: {error}"} for error, t in context.unread.items())
+            repair = structure.CHECKS[0].repair
+            report.results[at] = replace(
+                result, ok=False, count=len(texts), examples=texts[:SHOWN], repair=repair, note=None
+            )
 
 
 @contextmanager

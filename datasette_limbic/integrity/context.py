@@ -13,6 +13,15 @@ from ..connection import vec_missing
 from .report import SHOWN, Repair, plain
 
 
+# Conditions of the moment, which the caller has to hear of.
+_PASSING = ("locked", "busy", "interrupted")
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error of SQLite's is about another program, not about the file."""
+    return any(word in str(error) for word in _PASSING)
+
+
 class NotLookedAt(Exception):
     """A check cannot be made here; the text says why."""
 
@@ -53,6 +62,8 @@ class Context:
     def __init__(self, conn: sqlite3.Connection, settings: Any = None) -> None:
         self.conn, self.settings = conn, settings
         self.memo: dict[str, Any] = {}
+        self.unread: dict[str, str] = {}
+        """What SQLite said when it broke a check off, with the title of the first of these."""
 
     @cached_property
     def objects(self) -> dict[str, tuple[str, str, str | None]]:
@@ -64,6 +75,17 @@ class Context:
     def vec_missing(self) -> str | None:
         """Why sqlite-vec cannot be used here, or None."""
         return vec_missing(self.conn)
+
+    @cached_property
+    def pending(self) -> list[str]:
+        """Names of our migrations that have not run on this file."""
+        from sqlite_utils import Database  # imports numpy
+
+        from ..migrations import migrations
+
+        # no pragma of its own: the connection is the caller's
+        db = Database(self.conn, recursive_triggers=False, execute_plugins=False)
+        return [migration.name for migration in migrations.pending(db)]
 
     def columns(self, table: str) -> set[str]:
         """Columns of a table; none where it is not there or cannot be opened."""

@@ -124,9 +124,15 @@ class Report:
         lines: list[str] = []
         for result in self.findings:
             lines += [*result.lines(self.database), ""]
+        unseen: dict[str | None, list[str]] = {}
         for result in self.notes:
-            what = "note" if result.ok else f"not looked at: {result.title}"
-            lines.append(f"{what}: {result.note}")
+            if result.ok:
+                lines.append(f"note: {result.note}")
+            else:
+                unseen.setdefault(result.note, []).append(result.title)
+        for note, titles in unseen.items():
+            what = titles[0] if len(titles) == 1 else f"{len(titles)} checks"
+            lines.append(f"not looked at: {what}: {note}")
         found = len(self.findings)
         name = self.database or "this memory"
         if found:

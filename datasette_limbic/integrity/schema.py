@@ -13,10 +13,11 @@ from functools import cache
 from datasette.utils.sqlite import sqlite3
 
 from .. import schema
-from .context import Check, Context, Found
+from .context import Check, Context, Found, NotLookedAt
 from .report import Repair
 
 SYNC = Repair("sync")
+PENDING = "migrations that have not run come first"
 # Not ours to compare: SQLite's own, notes of migrations, and how llm indexes its tables.
 _OTHERS = ("sqlite_", "_sqlite_migrations", "_llm_migrations", "idx_")
 # What a row is told apart by. Adopted tables may lack it; init gives it to these.
@@ -226,31 +227,31 @@ def _keys(context: Context) -> Found:
     return found
 
 
-def pending_migrations(context: Context) -> list[str]:
-    """Names of our migrations that have not run on this file."""
-    from sqlite_utils import Database  # imports numpy
-
-    from ..migrations import migrations
-
-    # no pragma of its own: the connection is the caller's
-    db = Database(context.conn, recursive_triggers=False, execute_plugins=False)
-    return [migration.name for migration in migrations.pending(db)]
-
-
 def _migrations(context: Context) -> Found:
     found = Found()
-    for name in pending_migrations(context):
+    for name in context.pending:
         found.add({"migration": name})
     return found
 
 
+def _after_migrations(find: Callable[[Context], Found]) -> Callable[[Context], Found]:
+    """What ``init`` makes anyway is not missing besides."""
+
+    def later(context: Context) -> Found:
+        if context.pending:
+            raise NotLookedAt(PENDING)
+        return find(context)
+
+    return later
+
+
 CHECKS = (
     Check("schema.migrations", "migrations that have not run", _migrations, Repair("init")),
-    Check("schema.tables", "tables that are missing", _tables, SYNC),
-    Check("schema.columns", "columns that are missing", _columns, SYNC),
-    Check("schema.keys", "tables that would take two rows of one key", _keys, SYNC),
-    Check("schema.indexes", "indexes that are missing", _absent("index"), SYNC),
-    Check("schema.views", "views that are missing", _absent("view"), SYNC),
-    Check("schema.triggers", "triggers that are missing", _absent("trigger"), SYNC),
-    Check("schema.trigger_texts", "triggers of another text", _trigger_texts, SYNC),
+    Check("schema.tables", "tables that are missing", _after_migrations(_tables), SYNC),
+    Check("schema.columns", "columns that are missing", _after_migrations(_columns), SYNC),
+    Check("schema.keys", "tables that would take two rows of one key", _after_migrations(_keys), SYNC),
+    Check("schema.indexes", "indexes that are missing", _after_migrations(_absent("index")), SYNC),
+    Check("schema.views", "views that are missing", _after_migrations(_absent("view")), SYNC),
+    Check("schema.triggers", "triggers that are missing", _after_migrations(_absent("trigger")), SYNC),
+    Check("schema.trigger_texts", "triggers of another text", _after_migrations(_trigger_texts), SYNC),
 )

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from datasette.utils.sqlite import sqlite3
 
-from .context import Check, Context, Found
+from ..index_repair import INDEXES, damage
+from .context import Check, Context, Found, is_passing
 from .report import Repair
-from .schema import reference
+from .schema import is_virtual, reference, shadows
 
 LIMIT = 200
 """Lines of ``pragma integrity_check`` that are read."""
@@ -37,15 +38,43 @@ _COVERED = (
 def lines(context: Context) -> dict[str, list[str]]:
     """What ``pragma integrity_check`` says, by kind; asked once."""
     if "integrity" not in context.memo:
-        kinds: dict[str, list[str]] = {"file": [], "index": [], "constraint": [], "fts": []}
-        for (text,) in context.conn.execute(f"pragma integrity_check({LIMIT})"):
-            for line in str(text).splitlines():
-                kind = _kind(context, line)
-                if kind:
-                    kinds[kind].append(line)
-        context.memo["integrity"] = kinds
+        try:
+            context.memo["integrity"] = _ask(context, str(LIMIT))
+        except sqlite3.DatabaseError as error:
+            if is_passing(error):
+                raise
+            context.memo["integrity"] = _table_by_table(context, error)
     found: dict[str, list[str]] = context.memo["integrity"]
     return found
+
+
+def _ask(context: Context, about: str) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = {"file": [], "index": [], "constraint": [], "fts": []}
+    for (text,) in context.conn.execute(f"pragma integrity_check({about})").fetchall():
+        for line in str(text).splitlines():
+            kind = _kind(context, line)
+            if kind:
+                kinds[kind].append(line)
+    return kinds
+
+
+def _table_by_table(context: Context, error: Exception) -> dict[str, list[str]]:
+    """One table that cannot be opened ends the whole question: ask for each alone."""
+    kinds: dict[str, list[str]] = {"file": [], "index": [], "constraint": [], "fts": []}
+    for name, (kind, _, sql) in context.objects.items():
+        if kind != "table" or (is_virtual(sql) and name not in INDEXES):
+            continue
+        try:
+            quoted = name.replace('"', '""')
+            for about, found in _ask(context, f'"{quoted}"').items():
+                kinds[about] += found
+        except sqlite3.DatabaseError as reason:
+            if is_passing(reason):
+                raise
+            kinds["fts" if name in INDEXES else "file"].append(f"{name}: {reason}")
+    if not any(kinds.values()) and not any(context.missing(shadows(index)) for index in INDEXES):
+        kinds["file"].append(str(error))
+    return kinds
 
 
 def _kind(context: Context, line: str) -> str | None:
@@ -67,8 +96,15 @@ def _kind(context: Context, line: str) -> str | None:
 def _find(kind: str) -> Callable[[Context], Found]:
     def find(context: Context) -> Found:
         found = Found()
-        for line in lines(context)[kind]:
+        said = lines(context)[kind]
+        for line in said:
             found.add({"text": line})
+        if kind == "fts":
+            for index in INDEXES:
+                known = any(index in line for line in said)
+                if not known and context.missing((index, *shadows(index))) is None:
+                    for text in damage(context.conn, index):
+                        found.add({"text": text})
         if kind == "fts" and sqlite3.sqlite_version_info < _ASKS_FTS:
             found.note = (
                 f"SQLite {sqlite3.sqlite_version} cannot ask the text index whether it is whole "

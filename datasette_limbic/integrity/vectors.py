@@ -18,6 +18,7 @@ from ..vec_tables import TABLES, table_dimension
 from ..vectors import BATCH, units
 from .context import Check, Context, Found, NotLookedAt
 from .report import Repair
+from .vec_parts import broken_parts, other_rows
 
 SYNC = Repair("sync")
 _UNMARKED = (
@@ -140,14 +141,16 @@ def out_of_step(context: Context, name: str) -> Iterator[dict[str, Any]]:
     _rejected(context, name)
     table, marked = TABLES[name].name, _marked(context, name)
     made = table_dimension(context.conn, name) is not None
-    if made and f"{table}_rowids" not in context.objects:
-        yield {"table": table, "text": f"lacks its table {table}_rowids"}
+    if broken := broken_parts(context, name):
+        yield from ({"table": table, "text": text} for text in broken)
         return
     if not _built(context, name):
         return
     if not made:
         yield {"table": table, "text": "is missing"}
         return
+    for text in other_rows(context, name):
+        yield {"table": table, "text": text}
     absent, left_over = differences(context.conn, name)
     # those of rows that are gone are orphans
     there = context.conn.execute(

@@ -67,11 +67,12 @@ class Page:
         return found
 
 
-def whole_number(text: str) -> int | None:
-    """ASCII digits as a number that SQLite can hold, else None."""
-    if not text.isascii() or not text.isdigit() or len(text) > 4000:
+def whole_number(text: str, *, signed: bool = False) -> int | None:
+    """ASCII digits as a number that SQLite can hold, else None. ``signed`` takes a minus too."""
+    digits = text.removeprefix("-") if signed else text
+    if not digits.isascii() or not digits.isdigit() or len(text) > 4000:
         return None
-    return found if (found := int(text)) < 2**63 else None
+    return found if -(2**63) <= (found := int(text)) < 2**63 else None
 
 
 def plain(value: Any) -> Any:

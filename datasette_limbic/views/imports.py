@@ -47,7 +47,7 @@ async def _imports(here: Page) -> tuple[str, dict[str, Any]]:
 
 async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     given = here.request.url_vars["id"]
-    wanted = whole_number(given)
+    wanted = whole_number(given, signed=True)  # that of a restore is below zero
     if wanted is None:
         shown = tilde_decode(given)[:60]
         raise UnknownImport(f"{shown!r} is no number of an import: see {here.url('/imports')}")

@@ -20,6 +20,10 @@ _RENAMED: dict[str, tuple[str, str | None]] = {
 }
 
 
+# By which columns a relation is live.
+_LIVE = {"ended_at": "is null", "active": "is not 0"}
+
+
 class LinkReader:
     """Reads the tables that refer to entities. ``passed`` counts their rows."""
 
@@ -53,6 +57,8 @@ class LinkReader:
             f"left join entities e{n} on e{n}.id = t.{end}" for n, end in enumerate(ends)
         )
         order = "order by t.rowid" if table in self.layout.numbered else ""
+        if table == "relations":
+            order = self._live_last()
         rows = self.conn.execute(self.layout.select(table, joined, joins, order))
         for found in self.layout.rows(table, rows):
             self.passed += 1
@@ -60,6 +66,13 @@ class LinkReader:
             if isinstance(row, Rejection):
                 row = Rejection(f"{table} row {found.line}: {row.reason}")
             yield Item(found.line, raw(found.cells), row)
+
+    def _live_last(self) -> str:
+        """The order of relations: of two that become one, the last one counts, and that must be
+        the live one."""
+        columns = self.layout.tables["relations"]
+        live = [f"t.{c} {how}" for c, how in _LIVE.items() if c in columns]
+        return f"order by {' and '.join(live) or '1'}, t.id"
 
     def _relation(self, found: Found) -> AnyRow:
         cells = found.cells

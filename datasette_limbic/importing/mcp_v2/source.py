@@ -41,6 +41,7 @@ class McpV2Source(Source):
 
     unit: ClassVar[str] = "row"
     complete_rows: ClassVar[bool] = True
+    has_vectors: ClassVar[bool] = True
 
     def items(self, notes: Notes, progress: Progress | None = None) -> Iterator[Item]:
         """Entities by id, relations, access counts, access log, pairs, vectors.

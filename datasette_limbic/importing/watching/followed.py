@@ -202,8 +202,8 @@ class FollowedFile:
         source = sniff(self.path)
         if source.format != JSON_LINES:
             raise BadParameter(
-                f"{self.path} is a {source.format}, and only JSON Lines can be followed: "
-                "import it once instead"
+                f"{self.path} is in the format {source.format}, and only JSON Lines can be "
+                "followed: import it once instead"
             )
         return True
 
