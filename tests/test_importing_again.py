@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,9 @@ from importing_helpers import access, dump, entity, graph, one, relation, write_
 from mcp_v2_helpers import T1, T2, T3, make
 
 from datasette_limbic import connection, schema
-from datasette_limbic.importing import baseline
+from datasette_limbic.errors import UnknownFormat
+from datasette_limbic.importing import ImportSummary, baseline, import_files, writing
+from datasette_limbic.importing.summary_text import summary_text
 
 ARCHIVING = [MCP, ENGRAMA, FULL]
 
@@ -1047,3 +1051,106 @@ def test_a_change_of_what_is_known_alone_is_kept(conn: Any, world: World) -> Non
     do(conn, "delete from observations where content = ?", world.said("x"))
     assert unchanged(conn, world).files[0].observations.removed_here == 1
     assert dump(conn)
+
+
+@pytest.mark.parametrize("log", ["whole", "pruned", "one row pruned"])
+def test_uses_count_once_whatever_became_of_the_log(tmp_path: Path, log: str) -> None:
+    conn = fresh_memory(tmp_path / "memory.db")
+    rows = [
+        entity("A"),
+        entity("B"),
+        *(
+            {"type": "access", "accessedAt": f"2026-01-0{n}", "entities": ["A", "B"]}
+            for n in (1, 2)
+        ),
+    ]
+    path = write_lines(tmp_path / "memory.jsonl", *rows)
+    run(conn, path)
+    if log != "whole":
+        do(conn, f"delete from entity_access_log where {'id = 1' if 'one' in log else '1'}")
+    unchanged(conn, path)
+    counts = "select group_concat(access_count) from entity_access"
+    assert one(conn, counts) == "2,2"
+    assert one(conn, "select co_count from co_occurrences") == 2
+    # a new use is one, also where the older ones are not in the log
+    write_lines(path, *rows, access(None, "2026-01-03", "A"))
+    file = run(conn, path).files[0]
+    assert (file.access.added, one(conn, counts)) == (1, "3,2")
+    unchanged(conn, path)
+    restored = run(conn, path, restore_removed=True).files[0].access.added
+    assert restored == {"whole": 0, "pruned": 4, "one row pruned": 1}[log]
+    conn.close()
+
+
+def test_what_a_row_left_out_for_once_is_still_known(tmp_path: Path) -> None:
+    """A JSON row takes nothing back; what it says afterwards counts as a change of the source."""
+    conn = fresh_memory(tmp_path / "memory.db")
+    path = tmp_path / "memory.jsonl"
+    for given, expected in (
+        ("2025-02-02", "2025-02-02 00:00:00"),
+        ("2025-03-03", "2025-03-03 00:00:00"),
+        (None, "2025-03-03 00:00:00"),
+        ("2025-04-04", "2025-04-04 00:00:00"),
+    ):
+        run(conn, write_lines(path, entity("A", **({"validTo": given} if given else {}))))
+        assert one(conn, "select valid_to from entities") == expected
+        unchanged(conn, path)
+    do(conn, "update entities set valid_to = '2025-05-05 00:00:00'")
+    run(conn, write_lines(path, entity("A", validTo="2025-06-06")))
+    assert one(conn, "select valid_to from entities") == "2025-05-05 00:00:00"
+    conn.close()
+
+
+def test_a_file_that_a_failed_import_made_is_not_taken_from_one_that_waits(tmp_path: Path) -> None:
+    """The first one makes the database, fails and takes it away; the second one still comes in."""
+    database = tmp_path / "race.db"
+    junk = write_lines(tmp_path / "junk.jsonl", *[{"price": n} for n in range(1000)])
+    good = write_lines(tmp_path / "good.jsonl", entity("A"))
+    begun, waiting = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def hold(_: int) -> None:
+        begun.set()
+        waiting.wait(10)
+        time.sleep(0.3)  # the other one stands before the lock
+
+    def first() -> None:
+        try:
+            import_files(database, [junk], progress=hold)
+        except UnknownFormat as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert begun.wait(10)
+    opened = writing.open_memory
+
+    def open_memory(path: Path) -> Any:
+        conn = opened(path)
+        waiting.set()
+        return conn
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "open_memory", open_memory)
+        summary = import_files(database, [good])
+    thread.join(10)
+    assert len(failed) == 1
+    assert summary.total("entities", "created") == 1
+    conn = connection.connect(database)
+    assert one(conn, "select name from entities") == "A"
+    conn.close()
+
+
+def test_confidence_is_belief_and_no_import_changes_it(tmp_path: Path) -> None:
+    """Set when a fact is made; old exports hold decayed values. What differs is said."""
+    conn = fresh_memory(tmp_path / "memory.db")
+    path = tmp_path / "memory.jsonl"
+    run(conn, write_lines(path, entity("A", confidence=0.9), entity("B"), entity("C")))
+    lines = (entity("A", confidence=0.2), entity("B", confidence=0.3), entity("C", confidence=1.0))
+    file = run(conn, write_lines(path, *lines)).files[0]
+    assert conn.execute("select confidence from entities").fetchall() == [(0.9,), (1.0,), (1.0,)]
+    assert file.as_dict()["warnings"]["kept_confidence"] == 2
+    assert "Confidence that differs from what is here, kept as it is here: 2" in summary_text(
+        ImportSummary([file])
+    )
+    conn.close()

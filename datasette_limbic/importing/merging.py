@@ -42,6 +42,9 @@ def merged(
     confidence = here.confidence
     if entity.confidence is not None and confidence == 1.0 and is_new:
         confidence = entity.confidence
+    elif entity.confidence not in (None, confidence):
+        # belief is corrected by a person, not by a file: an old one holds decayed values
+        file.notes.kept_confidence += 1
     archived = _settle("archived_at", here.archived_at, entity, state)
     reason = here.archived_reason
     is_told = reason is None and not _was(state, "archived_at")

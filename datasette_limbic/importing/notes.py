@@ -17,6 +17,8 @@ class Notes:
     extra_keys: Counter[str] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     replaced_characters: int = 0
+    # entities whose confidence is another here, which stays
+    kept_confidence: int = 0
     # rows of the source that have no place here, by what they are ("searches", "reflections")
     not_carried: Counter[str] = field(default_factory=Counter)
     # what else a person should know, in whole sentences

@@ -223,6 +223,7 @@ class FileSummary:
                 "unreadable_count": self.notes.unreadable.total(),
                 "extra_keys": dict(self.notes.extra_keys.most_common(MAX_LISTED)),
                 "replaced_texts": self.notes.replaced_characters,
+                "kept_confidence": self.notes.kept_confidence,
                 "not_carried": dict(self.notes.not_carried.most_common(MAX_LISTED)),
                 "remarks": self.notes.remarks,
             },

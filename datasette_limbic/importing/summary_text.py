@@ -106,13 +106,22 @@ def _warnings(file: FileSummary) -> list[str]:
         shown = [f"{_short(key)} × {n}" for key, n in notes.extra_keys.most_common(12)]
         total = len(notes.extra_keys)
         found.append(_listed("  Keys without a place here, not stored", total, shown))
+    if notes.kept_confidence:
+        found.append(
+            "  Confidence that differs from what is here, kept as it is here: "
+            f"{notes.kept_confidence:,}"
+        )
     if notes.not_carried:
         shown = [f"{_short(what)} × {n:,}" for what, n in notes.not_carried.most_common(12)]
         found.append(_listed("  Not carried", len(notes.not_carried), shown))
     found += [f"  {remark}" for remark in notes.remarks[:_SHOWN]]
     if file.missing:
-        shown = [f"{table}: {n:,}" for table, n in file.missing.items()]
-        found.append(_listed("  MISSING rows, the file is cut off", len(shown), shown))
+        total = sum(file.missing.values())
+        shown = ", ".join(f"{n:,} {table}" for table, n in file.missing.items())
+        found.append(
+            f"  MISSING: {_count(total, 'row')} that the first line promises "
+            f"{'is' if total == 1 else 'are'} not in the file: it was cut off or edited ({shown})"
+        )
     if notes.replaced_characters:
         found.append(f"  Texts with broken characters (now U+FFFD): {notes.replaced_characters:,}")
     if file.rejects:

@@ -12,6 +12,7 @@ from datasette.utils.sqlite import sqlite3
 
 from .baseline import Baseline
 from .items import Access, AccessCount, Insight, LogEntry, PairCount
+from .known_uses import ACCESS_ROWS, LOG_ROWS, KnownUses
 from .links import REMOVED, Staging
 from .summary import FileSummary, UseCounts
 
@@ -78,34 +79,45 @@ def settle_uses(
     A bare count grows by what is new since this source was last imported. Where that is not
     known, the larger of the two counts stands: nothing is reset, and no use counts twice.
     """
+    known: dict[int, KnownUses] = {}
     for import_id, line, kind, row, raw in staging.conn.execute(
         "select import_id, line, kind, row, raw from temp._limbic_import_uses"
         " where kind <> ? order by seq",
         [Insight.__name__],
     ):
         place = _Row(staging, import_id, line, raw, files[import_id], baselines[import_id])
+        if import_id not in known:
+            known[import_id] = KnownUses(place.base)
         values = json.loads(row)
         if kind == Access.__name__:
-            _access(place, Access(*values))
+            _access(place, Access(*values), known[import_id])
         elif kind == AccessCount.__name__:
             _access_count(place, AccessCount(*values))
         elif kind == PairCount.__name__:
             _pair_count(place, PairCount(*values))
         else:
-            _log_entry(place, LogEntry(*values))
+            _log_entry(place, LogEntry(*values), known[import_id])
+    for uses in known.values():
+        uses.keep()
 
 
-def _access(place: _Row, access: Access) -> None:
+def _access(place: _Row, access: Access, uses: KnownUses) -> None:
     counts = place.file.access
     ids: dict[int, bool] = {}
     for name in access.names:
         for found in place.ids(counts, [name]):
-            is_new = found not in ids and _log(place, found, access.query, access.accessed_at)
+            if found in ids:
+                counts.already_there += 1
+                continue
+            there = _is_logged(place, found, access.query, access.accessed_at)
+            known = uses.is_known(found, ACCESS_ROWS)
+            ids[found] = is_new = not there and not known
             if is_new:
+                _log(place, found, access.query, access.accessed_at)
                 place.conn.execute(_COUNT_ACCESS, [found, access.accessed_at])
-            ids[found] = is_new or ids.get(found, False)
             counts.added += is_new
-            counts.already_there += not is_new
+            counts.already_there += there
+            counts.removed_here += known and not there
     # A pair is new when one of its two is: an entity that a first import did not know gets its
     # pairs when it comes, and the others are not counted twice.
     place.conn.executemany(
@@ -114,26 +126,33 @@ def _access(place: _Row, access: Access) -> None:
     )
 
 
-def _log(place: _Row, entity_id: int, query: str | None, at: str) -> bool:
+def _is_logged(place: _Row, entity_id: int, query: str | None, at: str) -> bool:
     there = place.conn.execute(
         "select 1 from entity_access_log where entity_id = ? and accessed_at = ? and query is ?",
         [entity_id, at, query],
     ).fetchone()
-    if there:
-        return False
+    return there is not None
+
+
+def _log(place: _Row, entity_id: int, query: str | None, at: str) -> None:
     place.conn.execute(
         f"{_LOG} select id, name, ?, ? from entities where id = ?", [query, at, entity_id]
     )
-    return True
 
 
-def _log_entry(place: _Row, entry: LogEntry) -> None:
+def _log_entry(place: _Row, entry: LogEntry, uses: KnownUses) -> None:
     counts = place.file.access_log
     counts.rows += 1
     for found in place.ids(counts, [entry.entity]):
-        is_new = _log(place, found, entry.query, entry.accessed_at)
-        counts.added += is_new
-        counts.already_there += not is_new
+        there = _is_logged(place, found, entry.query, entry.accessed_at)
+        known = uses.is_known(found, LOG_ROWS)
+        if there:
+            counts.already_there += 1
+        elif known:
+            counts.removed_here += 1
+        else:
+            counts.added += 1
+            _log(place, found, entry.query, entry.accessed_at)
 
 
 def _access_count(place: _Row, given: AccessCount) -> None:

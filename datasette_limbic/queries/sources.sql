@@ -32,7 +32,8 @@ create table if not exists _limbic_source_relations (
   primary key (source_id, from_entity, to_entity, relation_type)
 ) without rowid;
 
--- Bare counts: of accesses where entity_b_id is 0, else of the pair.
+-- Bare counts: of accesses where entity_b_id is 0, of rows with an access where it is -1, of the
+-- access log where it is -2, else of the pair.
 create table if not exists _limbic_source_counts (
   source_id integer not null references _limbic_sources(id) on delete cascade,
   entity_a_id integer not null,
