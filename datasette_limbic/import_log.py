@@ -42,8 +42,13 @@ from top, json_each(case top.type when 'object' then top.value end) e
 where e.type in ('integer', 'real')"""
 
 # One absurd figure shall not swallow the sum of the others.
+_ABSURD = 1e15
 TOTALS = f"""select part, key, total(value) from ({FIGURES})
 where value between -1e15 and 1e15 group by 1, 2 limit {_MAX_FIGURES}"""
+
+# Those that say how much was left out, in any group.
+LEFT_OUT = f"""select id, part, key, value from ({FIGURES})
+where key in ('rejects', 'rejected', 'dangling', 'skipped')"""
 
 _ALL = "1"
 _OF_SOURCE = "cast(source as text) = :source"
@@ -72,6 +77,7 @@ def import_list(
         "page": page,
         "pages": max(1, -(-count // PAGE)),
         "totals": totals,
+        "left_out": _left_out(conn, where, args),
     }
 
 
@@ -120,6 +126,23 @@ def left_out(figures: Mapping[str, Any], kept: int = 0) -> float:
 def _number(group: Mapping[str, Any], key: str) -> float:
     value = group.get(key)
     return value if isinstance(value, (int, float)) else 0
+
+
+def _left_out(conn: sqlite3.Connection, where: str, args: Mapping[str, Any]) -> float:
+    """The sum of what each import left out, by the rule that each of them has by itself."""
+    figures: dict[int, Figures] = {}
+    for import_id, part, key, value in conn.execute(LEFT_OUT.format(where), args):
+        _put(figures.setdefault(import_id, {}), part, key, value)
+    kept = dict(
+        conn.execute(
+            "select import_id, count(*) from limbic_import_rejects where import_id in"
+            f" (select id from limbic_imports i where {where}) group by 1",
+            args,
+        ).fetchall()
+    )
+    each = (left_out(figures.get(one, {}), kept.get(one, 0)) for one in figures.keys() | kept)
+    total = sum(number for number in each if abs(number) <= _ABSURD)
+    return int(total) if total == int(total) else total
 
 
 def _imports(conn: sqlite3.Connection, where: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from datasette.utils.sqlite import sqlite3
 
 PAGE = 100
+MAX_KEPT = 10_000  # of a file, by an import
 MAX_REASONS = 200
 MAX_KIND = 200
 MAX_REASON = 2000

@@ -144,7 +144,7 @@ def repair_text_indexes(conn: sqlite3.Connection, *, full: bool = False) -> tupl
 def damage(conn: sqlite3.Connection, index: str) -> Iterator[str]:
     """What a search in an index would stumble over and FTS5's own check passes over; reads only."""
     if (leaves := _unlisted_leaves(conn, index)) > 0:
-        yield f"{index}: {leaves:,} leaves that {index}_idx does not list: no search finds them"
+        yield f"{leaves:,} leaves are not in {index}_idx: no search finds them"
     try:
         conn.execute(f"select rowid from {index} where {index} match 'any' limit 1").fetchall()
     except sqlite3.DatabaseError as error:

@@ -17,6 +17,7 @@ from .connection import vec_missing
 from .integrity import schema as shape
 from .integrity import vectors as vector_checks
 from .integrity.context import Context
+from .integrity.structure import BEHIND, TREE
 from .integrity.vec_parts import broken_parts
 from .llm_store import transaction
 from .pair_repair import repair_pairs
@@ -68,8 +69,11 @@ def repair(conn: sqlite3.Connection, *, settings: Any = None) -> list[Repaired]:
 
 def _one(conn: sqlite3.Connection, result: integrity.Result) -> Repaired:
     one = Repaired(result.name, result.title, result.count)
+    lost = _unreadable(conn) if result.name in ("text.structure", "vectors.index") else []
     try:
         with transaction(conn):
+            for table in lost:
+                _forget(conn, table)
             REPAIRS[result.name](conn)
     except sqlite3.DatabaseError as error:
         if any(word in str(error) for word in _PASSING):
@@ -82,10 +86,17 @@ def _unwhole(conn: sqlite3.Connection) -> list[Repaired]:
     """Ask FTS5 itself, which an SQLite before 3.44 does for a writer only."""
     done = []
     for index in index_repair.INDEXES:
-        with transaction(conn):
-            if not index_repair.is_whole(conn, index):
+        one = Repaired("text.structure", "damage to the text index", 1)
+        try:
+            with transaction(conn):
+                if index_repair.is_whole(conn, index):
+                    continue
                 _rebuild_text(conn, index)
-                done.append(Repaired("text.structure", "damage to the text index", 1))
+        except sqlite3.DatabaseError as error:
+            if any(word in str(error) for word in _PASSING):
+                raise
+            one.failed = str(error)
+        done.append(one)
     return done
 
 
@@ -138,15 +149,39 @@ def drop_virtual(conn: sqlite3.Connection, name: str, shadows: tuple[str, ...]) 
         conn.execute(f"drop table if exists {name}")
     except sqlite3.DatabaseError:
         conn.execute("rollback to dropping")
-        conn.execute("pragma writable_schema = on")
-        try:
-            conn.execute("delete from sqlite_master where type = 'table' and name = ?", [name])
-        finally:
-            # reads the schema again, without it
-            conn.execute("pragma writable_schema = reset")
+        _forget(conn, name)
     conn.execute("release dropping")
     for shadow in shadows:
         conn.execute(f"drop table if exists {shadow}")
+
+
+def _forget(conn: sqlite3.Connection, table: str) -> None:
+    """Take a table out of the schema. Its pages stay in the file, unused, until a vacuum."""
+    conn.execute("pragma writable_schema = on")
+    try:
+        conn.execute("delete from sqlite_master where tbl_name = ?", [table])
+    finally:
+        # reads the schema again, without it
+        conn.execute("pragma writable_schema = reset")
+
+
+def _unreadable(conn: sqlite3.Connection) -> list[str]:
+    """Tables behind our virtual ones whose pages are damaged: they cannot even be dropped.
+
+    To be asked outside a transaction: SQLite lets one that met damage write no more.
+    """
+    found = []
+    for table in BEHIND:
+        try:
+            lines = conn.execute(f"pragma integrity_check('{table}')").fetchall()
+        except sqlite3.OperationalError:
+            continue  # a virtual one, or not there
+        except sqlite3.DatabaseError:
+            found.append(table)
+        else:
+            if any(TREE.match(row[0]) for row in lines):
+                found.append(table)
+    return found
 
 
 # text ---------------------------------------------------------------------------------------

@@ -87,6 +87,38 @@ def test_errors_are_one_sentence(make, message, tmp_path):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "does not exist"),
+        (lambda path: path.write_text("no database at all, just text " * 40), "not a SQLite"),
+        (lambda path: path.touch(), "holds no memory"),
+        (lambda path: damaged(path), "is damaged"),
+    ],
+)
+def test_json_where_nothing_can_be_checked(make, message, tmp_path):
+    path = tmp_path / "a.db"
+    make(path)
+    result = run(path, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert set(found) == {"ok", "database", "error"}
+    assert (found["ok"], found["database"]) == (False, str(path))
+    assert message in found["error"]
+    assert result.stderr == f"Error: {found['error']}\n"
+    assert run(path).stdout == ""
+
+
+def damaged(path):
+    """Its schema cannot be read."""
+    with closing(stock_sqlite3.connect(path)) as conn:
+        for number in range(200):
+            conn.execute(f"create table a_table_of_a_long_name_{number}(x)")
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 3000)
+
+
 def test_progress_bar_on_a_terminal(demo_db, monkeypatch):
     class Tty:
         text = ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from datasette.utils.sqlite import sqlite3
 from importing_helpers import DIALECTS, entity, new_memory, one, relation, write_lines
 
 from datasette_limbic import connection
+from datasette_limbic.cli import limbic
 from datasette_limbic.cli.common import reports_errors
 from datasette_limbic.cli.import_ import import_command
 from datasette_limbic.errors import UnknownEntity
@@ -167,3 +170,37 @@ def test_reports_errors_turns_ours_and_sqlites_into_sentences() -> None:
             command(sqlite3.OperationalError("database is locked"), **{keyword: "x.db"})
     with pytest.raises(KeyError):
         command(KeyError("a fault of ours stays visible"))
+
+
+# the pages -------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+EXAMPLE = re.compile(r"^\$ datasette limbic (import \w+\.jsonl .*)\n((?:(?!\$ |```).*\n)*)", re.M)
+
+
+def json_block(page: str, contains: str) -> str:
+    return next(
+        block for block in re.findall(r"```json\n(.*?)```", page, re.S) if contains in block
+    )
+
+
+def test_examples_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both pages tell one story: the file of the first, then notes.jsonl, twice."""
+    monkeypatch.chdir(tmp_path)
+    start, page = (
+        (DOCS / name).read_text("utf-8") for name in ("getting-started.md", "importing.md")
+    )
+    Path("memory.jsonl").write_text(json_block(start, "Lives in Porto"), "utf-8")
+    Path("notes.jsonl").write_text(json_block(page, "Prefers short meetings"), "utf-8")
+    examples = [
+        example
+        for example in EXAMPLE.findall(start) + EXAMPLE.findall(page)
+        if "--watch" not in example[0]
+    ]
+    assert [command.split()[1] for command, _ in examples] == ["memory.jsonl", *["notes.jsonl"] * 2]
+    for command, shown in examples:
+        result = CliRunner().invoke(limbic, shlex.split(command))
+        assert result.exit_code == 0, result.output
+        assert result.output == shown
+    rejects = json_block(page, '"line": 4, "reason"')
+    assert Path("left-out.jsonl").read_text("utf-8") == rejects

@@ -141,3 +141,25 @@ def test_repair(path, conn, models):
     found = json.loads(run(path, "--repair", "--json").stdout)
     assert found["repaired"] == []
     assert [one["name"] for one in found["left"]] == ["values.entities.confidence"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "drop table _limbic_vec_entities_chunks",
+        "delete from _limbic_vec_entities_chunks",
+        "delete from _limbic_fts_docsize",
+    ],
+)
+def test_what_a_sync_stumbles_over_is_repaired_by_name(statement, demo_db):
+    with closing(sqlite3.connect(demo_db)) as conn:
+        conn.execute(statement)
+        conn.commit()
+    result = run(demo_db, "--full")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert f"'datasette limbic check {demo_db}' says what repairs it" in result.output
+    result = run(demo_db, "--repair")
+    assert result.exit_code == 0, result.output
+    assert "repaired: " in result.output
+    assert run(demo_db, "--full").exit_code == 0

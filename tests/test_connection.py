@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import sqlite3 as stock_sqlite3
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
 
 from datasette_limbic import connection
+from datasette_limbic.cli import limbic
 from datasette_limbic.errors import DatabaseUnusable
 
 
@@ -104,3 +108,50 @@ def test_without_extension_support_a_connection_still_opens(empty_db, monkeypatc
     assert "pip install pysqlite3" in caplog.text
     assert conn.execute("select rrf(1, 1)").fetchone()[0] > 0
     conn.close()
+
+
+BROKEN = "cast(x'6261e4' as text)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "{db}", "Ana"],
+        ["search", "{db}", "Ana", "--explain"],
+        ["import", "{more}", "{db}"],
+        ["sync", "{db}"],
+        ["sync", "{db}", "--full"],
+        ["status", "{db}"],
+        ["export", "{db}"],
+        ["export", "{db}", "--format", "full"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("table", ["entities", "observations", "relations"])
+def test_text_that_is_no_utf8_stops_nothing(
+    tmp_path: Path, empty_db: Path, arguments: list[str], table: str
+) -> None:
+    """Any program may have written it; Datasette reads it with U+FFFD, and so do we."""
+    conn = stock_sqlite3.connect(empty_db)
+    conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+    for sql in {
+        "entities": [f"insert into entities(name, entity_type) values ({BROKEN}, {BROKEN})"],
+        "observations": [f"insert into observations(entity_id, content) values (1, {BROKEN})"],
+        "relations": [
+            "insert into relations(from_entity, to_entity, relation_type, context)"
+            f" values (1, 2, {BROKEN}, {BROKEN})"
+        ],
+    }[table]:
+        conn.execute(sql)
+    conn.commit()
+    conn.close()
+    more = tmp_path / "more.jsonl"
+    more.write_text(
+        '{"type":"entity","name":"Ana","entityType":"T","observations":["new"]}\n'
+        '{"type":"relation","from":"Ana","to":"Bo","relationType":"knows"}'
+    )
+    named = [a.format(db=empty_db, more=more) for a in arguments]
+    result = CliRunner().invoke(limbic, named)
+    assert result.exit_code == 0, result.output
+    if arguments[0] in ("search", "export"):
+        assert "Ana" in result.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -25,11 +26,13 @@ from embedding_helpers import blob, fill, fill_and_sync, store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datasette_limbic import connection, integrity, repairing, schema, status
+from datasette_limbic import connection, index_repair, integrity, repairing, schema, status
 from datasette_limbic.errors import DatabaseUnusable, NotAMemory
 from datasette_limbic.integrity import report as reports
+from datasette_limbic.integrity.encoding import guess
 from datasette_limbic.integrity.files import check_file
-from datasette_limbic.integrity.schema import reference
+from datasette_limbic.integrity.schema import reference, shadows
+from datasette_limbic.integrity.vec_parts import every_part
 from datasette_limbic.pair_repair import repair_pairs
 from datasette_limbic.sync import sync
 
@@ -358,6 +361,166 @@ def test_sync_repairs(name, demo_db):
     assert again.repaired == []
 
 
+# the tables behind the virtual ones --------------------------------------------------------------
+
+
+BEHIND = [
+    *(part for index in index_repair.INDEXES for part in shadows(index)),
+    *every_part("entities"),
+    *every_part("observations"),
+]
+
+
+def found_by_search(path):
+    """Rows of both text indexes by a word, and the nearest vectors of both collections."""
+    with closing(connection.connect(path)) as conn:
+        return [
+            conn.execute(sql).fetchall()
+            for sql in (
+                "select rowid from _limbic_fts where _limbic_fts match 'atlas' order by 1",
+                "select rowid from _limbic_trigram where _limbic_trigram match 'tla' order by 1",
+                "select entity_id from _limbic_vec_entities where embedding match"
+                " (select embedding from _limbic_vec_entities where entity_id = 3)"
+                " and k = 5 and archived = 0 and entity_type <> 'none' order by distance",
+                "select observation_id from _limbic_vec_observations where embedding match"
+                " (select embedding from _limbic_vec_observations where observation_id = 3)"
+                " and k = 5 and entity_id > 0 order by distance",
+            )
+        ]
+
+
+def mended(path, before):
+    """Check it, repair it: search finds what it found, and a plain sync works again."""
+    found = findings(path)
+    assert found
+    assert {f.repair.by for f in found.values()} == {"sync"}
+    summary = repaired(path)
+    assert summary.left == []
+    assert [one.failed for one in summary.repaired if one.failed] == []
+    assert findings(path) == {}
+    with closing(connection.connect(path)) as conn:
+        sync(conn)
+    assert found_by_search(path) == before
+    return found
+
+
+def test_the_tables_behind_are_all_known(demo_db):
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        rows = conn.execute(
+            "select name from sqlite_master where type = 'table' and sql not like '%virtual%'"
+            " and (name glob '_limbic_fts*' or name glob '_limbic_trigram*'"
+            "  or name glob '_limbic_vec*')"
+        ).fetchall()
+    assert sorted(BEHIND) == sorted(row[0] for row in rows)
+
+
+@pytest.mark.parametrize("how", ["drop table", "delete from"])
+@pytest.mark.parametrize("table", BEHIND)
+def test_a_table_behind_is_lost_or_emptied(table, how, demo_db):
+    # a type that does not fit into a chunk
+    stock(demo_db, "update entities set entity_type = 'a type of many words' where id = 3")
+    repaired(demo_db)
+    before = found_by_search(demo_db)
+    assert all(before)
+    stock(demo_db, f"{how} {table}")
+    mended(demo_db, before)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from _limbic_fts_idx where segid = 2 and pgno > 8",
+        "update _limbic_fts_idx set pgno = pgno + 2 where segid = 2 and length(term) > 0",
+        "update _limbic_fts_idx set term = x'ff' where segid = 2 and pgno >> 1 = 4",
+        "update _limbic_fts_idx set term = 'text' where segid = 2 and pgno >> 1 = 4",
+    ],
+)
+def test_words_that_no_search_comes_to(statement, demo_db):
+    before = found_by_search(demo_db)
+    stock(demo_db, statement)
+    assert set(mended(demo_db, before)) == {"text.structure"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_text_index_that_was_written_to_often_is_whole(seed, conn):
+    """Many small segments, merged in parts and as one, with rows taken away between."""
+    chance = random.Random(seed)
+    words = ["".join(chance.choices("abcdefghijklmnoäß", k=9)) for _ in range(2000)]
+    conn.execute("insert into entities(id, name) values (1, 'one')")
+    conn.execute("insert into _limbic_fts(_limbic_fts, rank) values ('automerge', 2)")
+    if seed == 0:
+        conn.execute("insert into _limbic_fts(_limbic_fts, rank) values ('secure-delete', 1)")
+    for turn in range(40):
+        for _ in range(15):
+            text = " ".join(chance.choices(words, k=chance.choice([5, 60, 600]))) + " common"
+            conn.execute("insert into observations(entity_id, content) values (1, ?)", [text])
+        conn.execute("delete from observations where id % 7 = ?", [turn % 7])
+        conn.commit()
+        merge = chance.choice(["'optimize', null", "'merge', 20", "'merge', -3", None, None])
+        if merge:
+            conn.execute(f"insert into _limbic_fts(_limbic_fts, rank) values ({merge})")
+        for index in index_repair.INDEXES:
+            assert list(index_repair.damage(conn, index)) == []
+            assert index_repair.is_whole(conn, index)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update _limbic_vec_entities_chunks set validity = zeroblob(length(validity))",
+        "update _limbic_vec_entities_chunks set rowids = zeroblob(length(rowids))",
+        "update _limbic_vec_entities_chunks set rowids = zeroblob(8)",
+        "update _limbic_vec_entities_chunks set validity = 'text'",
+        "update _limbic_vec_entities_vector_chunks00 set vectors = zeroblob(16)",
+        "update _limbic_vec_entities_metadatachunks01 set data = zeroblob(16)",
+        "update _limbic_vec_entities_rowids set chunk_id = 77 where rowid = 3",
+        "update _limbic_vec_entities_rowids set chunk_offset = null where rowid = 3",
+        "update _limbic_vec_entities_rowids set chunk_offset = 900 where rowid = 3",
+    ],
+)
+def test_parts_of_a_vector_index_that_are_not_as_vec0_left_them(statement, demo_db):
+    before = found_by_search(demo_db)
+    stock(demo_db, statement)
+    assert set(mended(demo_db, before)) == {"vectors.index"}
+
+
+def test_the_tables_behind_are_left_without_theirs(demo_db):
+    before = found_by_search(demo_db)
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        conn.execute("pragma writable_schema = on")
+        conn.execute("delete from sqlite_master where name = '_limbic_vec_entities'")
+        conn.execute(f"pragma schema_version = {_version(conn) + 1}")
+        conn.commit()
+    assert set(mended(demo_db, before)) == {"vectors.index"}
+
+
+def test_a_vector_index_of_many_chunks_is_whole(path, conn, models):
+    fill(conn, 2500, each=0)
+    sync(conn, model="bag")
+    conn.execute("delete from entities where id % 3 = 0 or id between 1024 and 2100")
+    conn.commit()
+    sync(conn)
+    names = [(f"later {number}",) for number in range(300)]
+    conn.executemany("insert into entities(name) values (?)", names)
+    conn.commit()
+    sync(conn)
+    assert findings(path) == {}
+
+
+def test_a_part_is_lost_where_sqlite_vec_is_too(demo_db, monkeypatch):
+    before = found_by_search(demo_db)
+    stock(demo_db, "drop table _limbic_vec_entities_chunks")
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "load_vec", lambda conn: "none")
+        assert set(findings(demo_db)) == {"vectors.index"}
+        assert repaired(demo_db).left == []
+    # taken away whole: the next sync with sqlite-vec makes it
+    with closing(connection.connect(demo_db)) as conn:
+        sync(conn)
+    assert findings(demo_db) == {}
+    assert found_by_search(demo_db) == before
+
+
 def test_a_sound_memory(demo_db, empty_db):
     for path in (demo_db, empty_db):
         report = check_file(path)
@@ -505,11 +668,38 @@ def test_a_migration_that_has_not_run(demo_db):
         "delete from _sqlite_migrations where name = 'm002_sources'",
         "drop table _limbic_source_counts",
     )
-    found = findings(demo_db)
-    assert set(found) == {"schema.migrations", "schema.tables"}
-    assert found["schema.migrations"].repair.by == "init"
+    report = check_file(demo_db)
+    assert [result.name for result in report.findings] == ["schema.migrations"]
+    assert report.findings[0].repair.by == "init"
+    assert "not looked at: " in report.text()
     with closing(connection.connect(demo_db)) as conn:
         schema.init(conn)
+    assert findings(demo_db) == {}
+
+
+def test_a_file_from_before_the_newest_migration(demo_db):
+    """One cause, one finding; what needs the new tables and columns is a note."""
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        objects = conn.execute("select type, name, sql from sqlite_master").fetchall()
+        tables = {name for kind, name, _ in objects if kind == "table"}
+        silent = [name for kind, name, _ in objects if kind in ("trigger", "view")]
+    new = sorted(name for name in tables if name.startswith("_limbic_source"))
+    stock(
+        demo_db,
+        *(f"drop trigger if exists {name}" for name in silent if name.startswith("limbic_")),
+        "drop view entity_snapshots",
+        *(f"drop table {name}" for name in new),
+        "alter table relations drop column context",
+        "delete from _sqlite_migrations where name = 'm002_sources'",
+        quiet=False,
+    )
+    report = check_file(demo_db)
+    assert [result.name for result in report.findings] == ["schema.migrations"]
+    unseen = {result.name: result.note for result in report.notes if result.ok is None}
+    assert "schema.tables" in unseen
+    assert set(unseen.values()) == {"migrations that have not run come first"}
+    assert report.text().count("not looked at") == 1
+    assert repaired(demo_db).left == []
     assert findings(demo_db) == {}
 
 
@@ -889,6 +1079,30 @@ def test_a_time_that_is_known_is_kept(demo_db):
     assert repair.text is None
 
 
+def test_what_is_unreadable_stays_archived(demo_db):
+    """No value that is advised brings an entity back, and what the other choice means is said."""
+    stock(demo_db, "update entities set archived_at = 'long ago' where id = 3")
+    repair = findings(demo_db)["times.entities"].repair
+    assert "null brings it back" in repair.text
+    stock(demo_db, *repair.sql, quiet=False)
+    assert findings(demo_db) == {}
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        row = conn.execute("select archived_at from entities where id = 3").fetchone()
+    assert row == ("1970-01-01 00:00:00",)
+
+
+@pytest.mark.parametrize("table", ["entities", "observations", "relations"])
+def test_an_end_that_is_unreadable_is_said_to_be_none(table, demo_db):
+    stock(demo_db, f"update {table} set valid_to = 'soon', valid_from = 'then' where id = 3")
+    repair = findings(demo_db)[f"times.{table}"].repair
+    assert "null in valid_to means that it never ends" in repair.text
+    assert "null in valid_from means that it always held" in repair.text
+    assert "archived" not in repair.text
+    # a time that is known changes nothing, so there is nothing to say
+    stock(demo_db, f"update {table} set valid_to = '1767300000', valid_from = null where id = 3")
+    assert findings(demo_db)[f"times.{table}"].repair.text is None
+
+
 def test_many_unreadable_times_name_the_first_values(demo_db):
     stock(demo_db, "update observations set created_at = 'n° ' || id")
     found = findings(demo_db)["times.observations"]
@@ -943,6 +1157,70 @@ def test_every_check_constraint_has_a_check():
 def test_text_that_is_no_utf8(demo_db):
     stock(demo_db, "update entities set updated_at = cast(x'ff00fe' as text) where id = 1")
     assert set(findings(demo_db)) == {"times.entities"}
+
+
+NO_UTF8 = [
+    ("observations", "insert into observations(entity_id, content) values (1, {})", "content"),
+    ("entities", "insert into entities(name) values ({})", "name"),
+    ("entities", "update entities set entity_type = {} where id = 1", "entity_type"),
+    ("entities", "update entities set archived_reason = {} where id = 1", "archived_reason"),
+    ("relations", "update relations set relation_type = {} where id = 1", "relation_type"),
+    ("relations", "update relations set context = {} where id = 1", "context"),
+    (
+        "entity_access_log",
+        "update entity_access_log set entity_name = {} where id = 1",
+        "entity_name",
+    ),
+    ("limbic_settings", "insert into limbic_settings(key) values ({})", "key"),
+    ("limbic_imports", "update limbic_imports set source = {} where id = 1", "source"),
+]
+
+
+@pytest.mark.parametrize("text", ["6261e4", "e4", "62c3a4e4f6", "eda080", "62e98f"])
+@pytest.mark.parametrize(("table", "statement", "column"), NO_UTF8)
+def test_texts_that_are_not_utf8(table, statement, column, text, demo_db):
+    data = bytes.fromhex(text)
+    stock(demo_db, statement.format(f"cast(x'{text}' as text)"), quiet=False)
+    found = findings(demo_db)
+    assert set(found) == {f"values.{table}.utf8"}
+    result = found[f"values.{table}.utf8"]
+    assert result.count == 1
+    assert column in result.examples[0]
+    assert "Windows-1252" in result.repair.text
+    stock(demo_db, *result.repair.sql, quiet=False)
+    assert findings(demo_db) == {}
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        rows = [row[0] for row in conn.execute(f"select {column} from {table}")]
+    assert guess(data) in rows
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"ba\xe4", "baä"),
+        ("ä".encode() + b"\xe4", "ää"),
+        (b"\x80\x81", "€\x81"),
+        (b"plain", "plain"),
+    ],
+)
+def test_bytes_are_read_as_windows_1252(data, text):
+    assert guess(data) == text
+
+
+def test_many_texts_that_are_not_utf8(demo_db):
+    stock(
+        demo_db,
+        "update observations set content = cast(x'e4' || cast(id as blob) as text)",
+        f"update observations set content = cast(x'e4' || zeroblob({3000}) as text) where id = 5",
+        quiet=False,
+    )
+    result = findings(demo_db)["values.observations.utf8"]
+    assert result.count == 403
+    assert len(result.repair.sql) == 20
+    assert "check again afterwards" in result.repair.text
+    assert "with a program" in result.repair.text
+    stock(demo_db, *result.repair.sql, quiet=False)
+    assert findings(demo_db)["values.observations.utf8"].count == 383
 
 
 # notes: no fault --------------------------------------------------------------------------------
@@ -1084,6 +1362,33 @@ def test_a_wal_file_with_a_writer(demo_db):
         }
 
 
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_copied_pair_of_file_and_wal(rows, linked, demo_db, tmp_path):
+    """A -wal and no -shm: what is in the WAL counts, and nothing is left beside it."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    with closing(stock_sqlite3.connect(demo_db)) as conn:
+        conn.execute("pragma journal_mode = wal")
+        if rows:
+            conn.execute("insert into _limbic_guard values ('in the wal')")
+            conn.commit()
+        for suffix in ("", "-wal")[: 1 + rows]:
+            shutil.copy(f"{demo_db}{suffix}", folder)
+    if not rows:
+        (folder / f"{demo_db.name}-wal").write_bytes(b"")
+    path = folder / demo_db.name
+    if linked:
+        path = tmp_path / "link.db"
+        path.symlink_to(folder / demo_db.name)
+    before = state(folder)
+    report = check_file(path)
+    assert [result.name for result in report.findings] == ["marks.guard"] * rows
+    assert report.database == str(path)
+    assert state(folder) == before
+    assert not list(tmp_path.glob("link.db-*"))
+
+
 def test_written_to_while_it_was_checked(demo_db, monkeypatch):
     """A quiet WAL file that somebody opens meanwhile is checked again, with their WAL."""
     from datasette_limbic.integrity import files
@@ -1172,6 +1477,86 @@ def test_damaged_pages(start, byte, demo_db):
     except (DatabaseUnusable, NotAMemory, sqlite3.DatabaseError):
         return
     assert found
+
+
+def overwritten(path, table):
+    """The first page of a table, as a disk may give it back."""
+    with closing(stock_sqlite3.connect(path)) as conn:
+        page = conn.execute(
+            "select rootpage from sqlite_master where name = ?", [table]
+        ).fetchone()[0]
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["entities", "observations", "relations", "co_occurrences", "limbic_imports", "embeddings"],
+)
+def test_one_damaged_page_is_one_finding(table, demo_db):
+    overwritten(demo_db, table)
+    report = check_file(demo_db)
+    assert [result.name for result in report.findings] == ["sqlite.file"]
+    assert report.findings[0].repair.by == "person"
+    unseen = [result for result in report.results if result.ok is None]
+    assert unseen
+    assert all("malformed" in result.note for result in unseen)
+    assert report.text().count("not looked at") == 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "_limbic_fts_data",
+        "_limbic_fts_idx",
+        "_limbic_trigram_content",
+        "_limbic_vec_entities_chunks",
+        "_limbic_vec_entities_rowids",
+        "_limbic_vec_observations_vector_chunks00",
+    ],
+)
+def test_a_damaged_page_of_what_can_be_made_again(table, demo_db):
+    before = found_by_search(demo_db)
+    overwritten(demo_db, table)
+    found = findings(demo_db)
+    assert found
+    assert {result.repair.by for result in found.values()} == {"sync"}
+    summary = repaired(demo_db)
+    assert [one.failed for one in summary.repaired if one.failed] == []
+    # the pages are still in the file
+    assert [left.name for left in summary.left] == ["sqlite.file"]
+    assert summary.left[0].repair.sql == ("vacuum;",)
+    assert found_by_search(demo_db) == before
+    stock(demo_db, *summary.left[0].repair.sql, quiet=False)
+    assert findings(demo_db) == {}
+    assert found_by_search(demo_db) == before
+
+
+def test_what_breaks_a_check_off_is_never_passed_over(demo_db, monkeypatch):
+    """Also where integrity_check has nothing to say."""
+
+    def fails(context):
+        raise sqlite3.DatabaseError("a strange error")
+
+    one = integrity.checks()
+    every = [*one[:-1], integrity.Check("values.strange", "strange values", fails)]
+    monkeypatch.setattr(integrity, "checks", lambda: every)
+    report = check_file(demo_db)
+    assert [result.name for result in report.findings] == ["sqlite.file"]
+    assert report.findings[0].examples == ({"text": "strange values: a strange error"},)
+    assert report.results[-1].ok is None
+
+
+@pytest.mark.parametrize("error", ["database is locked", "interrupted"])
+def test_conditions_of_the_moment_are_raised(error, demo_db, monkeypatch):
+    def fails(context):
+        raise sqlite3.OperationalError(error)
+
+    every = [integrity.Check("text.words", "words", fails)]
+    monkeypatch.setattr(integrity, "checks", lambda: every)
+    with pytest.raises(sqlite3.OperationalError, match=error):
+        check_file(demo_db)
 
 
 def test_cut_off(demo_db):

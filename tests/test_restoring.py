@@ -6,7 +6,7 @@ import json
 import sqlite3 as stock_sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from datasette_limbic.errors import UnknownFormat
 from datasette_limbic.exporting import RESTORED, restorer
 from datasette_limbic.importing.rejects import Rejects
 from datasette_limbic.importing.restoring import is_empty, log_restore, read_envelope, restore
-from datasette_limbic.importing.summary import FileSummary
+from datasette_limbic.importing.summary import FileSummary, ImportSummary
 
 
 @pytest.fixture
@@ -346,9 +346,125 @@ def test_a_file_that_was_cut_off(
     envelope = read_envelope(those[0])
     assert envelope is not None
     promised = sum(table.rows for table in envelope.tables.values())
-    assert sum(result.missing.values()) == promised - (kept - 1)
+    assert sum(result.missing.values()) == promised - kept  # the cut line is not missing
     assert result.missing["embeddings"] == 1
     assert target.execute("pragma foreign_key_check").fetchall() == []
+
+
+DAMAGE: dict[str, Callable[[str], str]] = {
+    "broken": lambda line: "broken",
+    "cut": lambda line: line[: len(line) // 2],
+    "begun": lambda line: line[:5],
+    "table": lambda line: line.replace('"table": "', '"table": "x'),
+    "row": lambda line: line.replace('"row": ', '"row": 1, "was": '),
+    "value": lambda line: line.replace('"row": {"', '"row": {"odd": 1, "'),
+    "bytes": lambda line: line[:-1] + "\udcff}",
+    "end": lambda line: line + "}",
+}
+
+
+@pytest.mark.parametrize("at", range(1, 46, 4))
+@pytest.mark.parametrize("how", [*DAMAGE, "deleted"])
+def test_a_damaged_line_counts_once(
+    target: sqlite3.Connection, tmp_path: Path, text: str, how: str, at: int
+) -> None:
+    those = text.splitlines()
+    assert len(those) == 46
+    table = json.loads(those[at])["table"]
+    if how == "deleted":
+        del those[at]
+    else:
+        those[at] = DAMAGE[how](those[at])
+    path = written(tmp_path, "\n".join(those).encode("utf-8", "surrogateescape") + b"\n")
+    file, result = restored(target, path)
+    assert result.missing == ({table: 1} if how == "deleted" else {})
+    came = file.entities.created + file.observations.added + file.relations.created
+    came += sum(result.rows.values())
+    assert came + file.rejected + (how == "deleted") == 45
+
+
+def test_damaged_and_missing_lines_are_told_apart(
+    target: sqlite3.Connection, tmp_path: Path, text: str
+) -> None:
+    those = text.splitlines()
+    relations = [i for i, line in enumerate(those) if '"table": "relations"' in line]
+    those[relations[0]] = "broken"
+    del those[relations[1]]
+    del those[-1]
+    file, result = restored(target, written(tmp_path, "\n".join(those)))
+    assert result.missing == {"relations": 1, "sqlite_sequence": 1}
+    file.missing = result.missing
+    said = ImportSummary([file]).text()
+    assert (
+        "MISSING: 2 rows that the first line promises are not in the file: it was cut off or "
+        "edited (1 relations, 1 sqlite_sequence)" in said
+    )
+    file.missing = {"entities": 1}
+    said = ImportSummary([file]).text()
+    assert "1 row that the first line promises is not in the file" in said
+
+
+def with_vectors(folder: Path) -> str:
+    conn = new_memory(folder / "vectors.db")
+    conn.executescript(
+        "insert into entities(id, name) values (1, 'a'), (2, 'b');"
+        "insert into observations(id, entity_id, content) values (7, 1, 'x'), (8, 2, 'y');"
+        "insert into collections values (1, 'entities', 'm'), (2, 'observations', 'm'),"
+        " (3, 'mine', 'm');"
+    )
+    for collection, item in ((1, "1"), (1, "2"), (1, "99"), (2, "7"), (2, "8"), (3, "2")):
+        conn.execute("insert into embeddings(collection_id, id) values (?, ?)", [collection, item])
+    conn.commit()
+    text = full(conn, vectors=True)
+    conn.close()
+    return text
+
+
+def items(conn: sqlite3.Connection) -> list[tuple[int, str]]:
+    return list(conn.execute("select collection_id, id from embeddings order by 1, 2"))
+
+
+@pytest.mark.parametrize("how", ["broken", "cut", "begun", "value", "deleted"])
+@pytest.mark.parametrize("foreign_keys", ["on", "off"])
+@pytest.mark.parametrize(
+    ("begin", "gone"),
+    [
+        ('{"table": "entities", "row": {"id": 2', [(1, "2"), (1, "99"), (2, "8")]),
+        ('{"table": "observations", "row": {"id": 7', [(1, "99"), (2, "7")]),
+        ('{"table": "limbic_settings"', []),
+    ],
+)
+def test_vectors_of_what_was_left_out_are_left_out(
+    target: sqlite3.Connection,
+    tmp_path: Path,
+    how: str,
+    foreign_keys: str,
+    begin: str,
+    gone: list[tuple[int, str]],
+) -> None:
+    target.execute(f"pragma foreign_keys = {foreign_keys}")
+    those = with_vectors(tmp_path).splitlines()
+    at = next(i for i, line in enumerate(those) if line.startswith(begin))
+    if how == "deleted":
+        del those[at]
+    else:
+        those[at] = DAMAGE[how](those[at])
+    if not gone and how in ("broken", "begun"):
+        gone = [(1, "99")]  # the line may have been an entity's
+    file, _ = restored(target, written(tmp_path, "\n".join(those)))
+    before = [(1, "1"), (1, "2"), (1, "99"), (2, "7"), (2, "8"), (3, "2")]
+    assert items(target) == [item for item in before if item not in gone]
+    reasons = [x["reason"] for x in file.first_rejects if "vector" in x["reason"]]
+    what = {1: "entity", 2: "observation"}
+    assert reasons == [f"the vector of {what[c]} {i!r}, which is not here" for c, i in gone]
+    assert all(x["line"] > 1 for x in file.first_rejects)
+
+
+def test_vectors_that_wait_for_a_sync_come_back(target: sqlite3.Connection, tmp_path: Path) -> None:
+    text = with_vectors(tmp_path)
+    file, _ = restored(target, written(tmp_path, text))
+    assert file.rejected == 0
+    assert full(target, vectors=True) == text
 
 
 def test_a_bad_line_is_not_missing(target: sqlite3.Connection, tmp_path: Path, text: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from view_helpers import as_actor, base, digest, get, get_json, links, text_of
 
-from datasette_limbic import connection
+from datasette_limbic import connection, import_rejects
+from datasette_limbic.importing import rejects
 from datasette_limbic.views.import_display import raw, said, took, visible
 from datasette_limbic.views.import_warnings import tables
 
@@ -52,7 +53,7 @@ def log(path: Path, counts: Any = COUNTS, source: Any = "odd.jsonl", *rejects: A
     conn.commit()
     conn.close()
     assert number is not None
-    return number
+    return int(number)
 
 
 # -- the list ---------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ async def test_the_log_shows_what_each_import_did(empty_db: Path, make_datasette
     body = await get_json(datasette, url + ".json")
     assert [row["source"] for row in body["imports"]] == ["odd.jsonl", "clean.jsonl"]
     assert set(body) == {
-        *("ok", "imports", "source", "count", "count_all", "page", "pages", "totals"),
+        *("ok", "imports", "source", "count", "count_all", "page", "pages", "totals", "left_out"),
     }
     assert not [key for row in body["imports"] for key in row if key.startswith("_")]
 
@@ -266,18 +267,59 @@ async def test_filter_by_reason_over_pages(empty_db: Path, make_datasette: Any) 
 
 
 @pytest.mark.parametrize(
-    ("rejects", "kept", "said_so"), [(11_401, 2, True), (2, 2, False), (0, 2, False)]
+    ("rejects", "kept", "said", "full"),
+    [
+        (11_401, 10_000, "11,401 were rejected and 10,000 of them are here", True),
+        (3, 2, "3 were rejected and 2 of them are here.", False),
+        (11_401, 9_999, "11,401 were rejected and 9,999 of them are here.", False),
+        (2, 2, None, False),
+        (0, 2, None, False),
+        (10_000, 10_000, None, False),
+    ],
 )
 async def test_more_rejects_than_the_log_keeps(
-    rejects: int, kept: int, said_so: bool, empty_db: Path, make_datasette: Any
+    rejects: int, kept: int, said: str | None, full: bool, empty_db: Path, make_datasette: Any
 ) -> None:
     rows = [(i, "r", "x") for i in range(kept)]
     number = log(empty_db, {"rejects": rejects}, "a", *rows)
     words = text_of(
         (await get(make_datasette(empty_db), f"{base(empty_db)}/imports/{number}")).text
     )
-    assert ("11,401 were rejected and 2 of them are here" in words) is said_so
-    assert ("the log keeps the first 10,000" in words) is said_so
+    assert ("were rejected and" in words) is (said is not None)
+    assert (said or "") in words
+    assert ("the log keeps the first 10,000" in words) is full
+
+
+async def test_the_limit_that_the_page_names_is_that_of_an_import() -> None:
+    assert import_rejects.MAX_KEPT == rejects.MAX_STORED
+
+
+async def test_the_card_and_the_marks_of_the_rows_agree(
+    empty_db: Path, make_datasette: Any
+) -> None:
+    kept = [(line, "r", "x") for line in range(5)]
+    log(empty_db, {"rejects": 3, "rejected": 2, "relations": {"dangling": 1}}, "a.jsonl")
+    log(empty_db, {"rejected": 2, "relations": {"dangling": 9, "skipped": 4}}, "b.jsonl")
+    log(empty_db, {"rejects": 1}, "c.jsonl", *kept)
+    log(empty_db, "no JSON", "c.jsonl", *kept)
+    log(empty_db, {"observations": {"skipped": 2}}, "d.jsonl")
+    log(empty_db, {"rejects": 0}, "e.jsonl")
+    log(empty_db, {"rejects": 1e300}, "odd.jsonl")
+    for i in range(60):
+        log(empty_db, {"rejects": i % 2}, "many.jsonl")
+    datasette = make_datasette(empty_db)
+    url = base(empty_db) + "/imports"
+    total = 0
+    for name, wanted in (("a", 3), ("b", 15), ("c", 10), ("d", 2), ("e", 0), ("many", 30)):
+        body = await get_json(datasette, f"{url}.json?source={name}.jsonl")
+        assert body["left_out"] == wanted, name
+        total += wanted
+        words = text_of((await get(datasette, f"{url}?source={name}.jsonl")).text)
+        assert (f"Left out {wanted} with a reason each" in words) is (wanted > 0)
+        if body["pages"] == 1:
+            assert sum(row["left_out"] for row in body["imports"]) == wanted
+    assert (await get_json(datasette, f"{url}.json"))["left_out"] == total
+    assert f"Left out {total} with" in text_of((await get(datasette, url)).text)
 
 
 async def test_an_import_that_left_nothing_out(empty_db: Path, make_datasette: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_helpers import base, get, get_json, text_of
+from view_helpers import as_actor, base, get, get_json, links, text_of
 
 from datasette_limbic import connection
 from datasette_limbic.status import status
@@ -52,6 +52,28 @@ async def test_page_shows_the_same_figures_and_leads_on(demo_db: Path, make_data
     assert f"<title>Memory: {demo_db.stem}</title>" in response.text
     for name in body["parameters"]:
         assert f"<code>{name}</code>" in response.text
+
+
+@pytest.mark.parametrize(
+    ("table", "shown"),
+    [("limbic_import_rejects", False), ("limbic_reviews", True), (None, True)],
+)
+async def test_imports_are_shown_to_whom_may_see_them(
+    table: str | None, shown: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root if table else {})
+    url = base(demo_db)
+    response = await get(datasette, url)
+    assert response.status_code == 200
+    assert ("Imports" in text_of(response.text)) is shown
+    assert (f"{url}/imports" in links(response.text)) is shown
+    assert (await get(datasette, f"{url}/imports")).status_code == (200 if shown else 403)
+    for path in ("/search?q=x", "/entity/1"):
+        found = links((await get(datasette, url + path)).text)
+        assert (f"{url}/imports" in found) is shown, path
+    seen = (await get(datasette, url, cookies=as_actor(datasette, {"id": "root"}))).text
+    assert links(seen).count(f"{url}/imports") == 2
 
 
 async def test_trailing_slash_is_the_same_page(demo_db: Path, make_datasette: Any) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3 as stock_sqlite3
 import sys
 from typing import Any
 
 import click
+from datasette.utils.sqlite import sqlite3
 
 from ..config import Settings
+from ..connection import unreadable
+from ..errors import LimbicError
 from .common import reports_errors, takes_settings
+
+# pysqlite3, where it is installed, has classes of its own.
+SQLITE_ERRORS = (sqlite3.DatabaseError, stock_sqlite3.DatabaseError)
 
 
 @click.command("check")
@@ -29,8 +36,17 @@ def check_command(database: str, as_json: bool, settings: Settings) -> None:
     """
     from ..integrity.files import check_file
 
-    with _Bar(sys.stderr.isatty()) as bar:
-        report = check_file(database, settings=settings, progress=bar.show)
+    try:
+        with _Bar(sys.stderr.isatty()) as bar:
+            report = check_file(database, settings=settings, progress=bar.show)
+    except (LimbicError, *SQLITE_ERRORS) as error:
+        if as_json:
+            says = str(error)
+            if not isinstance(error, LimbicError):
+                says = unreadable(database, error)
+            failed = {"ok": False, "database": database, "error": says}
+            click.echo(json.dumps(failed, ensure_ascii=False, indent=2))
+        raise  # one sentence on stderr
     text = json.dumps(report.as_dict(), ensure_ascii=False, indent=2) if as_json else report.text()
     click.echo(text)
     if not report.ok:

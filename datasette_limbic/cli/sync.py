@@ -8,9 +8,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
+from datasette.utils.sqlite import sqlite3
 
 from ..config import Settings
 from .common import reports_errors, takes_settings
+
+# Errors of SQLite's that are not about what stands in the file.
+_OTHERWISE = ("locked", "busy", "readonly", "full", "interrupted", "disk I/O")
 
 
 @click.command("sync")
@@ -82,6 +86,13 @@ def sync_command(
                 batch_size=batch_size,
                 progress=bars.show if sys.stderr.isatty() else None,
             )
+    except sqlite3.DatabaseError as error:
+        if repair or any(word in str(error) for word in _OTHERWISE):
+            raise
+        raise click.ClickException(
+            f"{path} cannot be synced ({error}): 'datasette limbic check {path}' says what repairs "
+            "it, mostly 'datasette limbic sync --repair'"
+        ) from error
     finally:
         conn.close()
     click.echo(json.dumps(summary.as_dict(), indent=2) if as_json else summary.text())

@@ -15,6 +15,9 @@ from datasette.utils.sqlite import sqlite3
 
 from .tables import quoted
 
+# llm's collections of a memory bear the names of tables.
+COLLECTIONS = {"entities": "entity", "observations": "observation"}
+
 
 class Link(NamedTuple):
     """A foreign key: columns of a table, and the table and columns they point at."""
@@ -25,10 +28,14 @@ class Link(NamedTuple):
 
 
 class Dangling:
-    """The rows of ``tables`` that point nowhere, found by SQL: also where foreign keys are off."""
+    """The rows of ``tables`` that point nowhere, found by SQL: also where foreign keys are off.
 
-    def __init__(self, conn: sqlite3.Connection, tables: list[str]) -> None:
-        self.conn = conn
+    ``vectors`` says that entities or observations were left out before, so that vectors of what
+    is not here are left out too. A memory may hold such vectors until its next sync.
+    """
+
+    def __init__(self, conn: sqlite3.Connection, tables: list[str], *, vectors: bool) -> None:
+        self.conn, self.vectors = conn, vectors
         self.keys = {table: self._key(table) for table in tables}
         self.links = {table: list(self._links(table)) for table in tables}
         # by table: the key of the row, and why
@@ -63,6 +70,9 @@ class Dangling:
             for table, links in self.links.items():
                 for link in links:
                     grown = self._find_by(table, link) or grown
+        if "embeddings" in self.keys and (self.vectors or COLLECTIONS.keys() & self.found.keys()):
+            for table, what in COLLECTIONS.items():
+                self._find_vectors(table, what)
         self.conn.execute("drop table temp._limbic_restore_bad")
 
     def _find_by(self, table: str, link: Link) -> bool:
@@ -92,6 +102,22 @@ class Dangling:
                 [(table, at[0]) for at in new if len(key) == 1],
             )
         return bool(new)
+
+    def _find_vectors(self, table: str, what: str) -> None:
+        """Vectors whose row is not here; llm's table has no foreign key that would say so."""
+        key = self.keys["embeddings"]
+        rows = self.conn.execute(
+            f"select {_list(key)}, c.id from embeddings c where c.collection_id in"
+            " (select id from collections where name = ?) and not exists"
+            f" (select 1 from {quoted(table)} p where p.id = cast(c.id as integer)"
+            " and cast(p.id as text) = cast(c.id as text)"
+            " and not exists (select 1 from temp._limbic_restore_bad b"
+            " where b.name = ? and b.id = p.id))",
+            [table, table],
+        )
+        for *at, item in rows:
+            reason = f"the vector of {what} {item!r:.40}, which is not here"
+            self.found.setdefault("embeddings", {})[tuple(at)] = reason
 
     def _key(self, table: str) -> tuple[str, ...]:
         info = self.conn.execute(f"pragma table_info({quoted(table)})").fetchall()

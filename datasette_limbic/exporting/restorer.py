@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from datasette.utils.sqlite import sqlite3
 
 from .envelope import Envelope
-from .foreign_keys import Dangling
+from .foreign_keys import COLLECTIONS, Dangling
 from .retyping import retype
 from .tables import EXPORTED, SEQUENCE, VECTORS, affinity, present, quoted
 from .values import NESTED, RawText, decode
@@ -28,6 +29,8 @@ _KEPT = 10_000
 _ROWS, _BYTES = 1000, 4 << 20
 # The text index numbers its rows id * 2 and id * 2 + 1.
 _MAX_ID = 1 << 62
+# How a line of an export begins, also where its end is damaged.
+_TABLE = re.compile(rb'\s*\{"table": ?"(\w+)"')
 _TABLES = {table.name for table in EXPORTED + VECTORS}
 # What SQLite or its module says of one row; errors of the file itself are none of these.
 _REFUSED = (
@@ -44,8 +47,8 @@ _REFUSED = (
 class Restored:
     """Rows by table, but entities, observations and relations, which ``FileSummary`` counts.
 
-    ``missing`` are the rows that the first line of the file promises and that no line holds: the
-    file was cut off.
+    ``missing`` are the rows that the first line of the file promises and for which there is no
+    line, not even a damaged one.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -80,6 +83,10 @@ class Restorer:
     def __init__(self, conn: sqlite3.Connection, envelope: Envelope, file: FileSummary) -> None:
         self.conn, self.envelope, self.file = conn, envelope, file
         self.seen: Counter[str] = Counter()
+        self.bad: Counter[str] = Counter()
+        # lines that do not say of which table they are, by the table of the line before
+        self.unplaced: Counter[str] = Counter()
+        self.last = ""
         self.rows: Counter[str] = Counter()
         self.batch: _Batch | None = None
         # Rows may point at rows further down; what points nowhere is found at the end.
@@ -146,6 +153,7 @@ class Restorer:
                 if '"$' in text:
                     values = tuple(map(decode, values))
                 self._add(table, names, values, number, line)
+                self.last = table
             except _Bad as error:
                 self._reject(number, line, str(error), table)
             except UnicodeDecodeError as error:
@@ -257,8 +265,13 @@ class Restorer:
 
     def _reject(self, number: int, line: bytes, reason: str, table: Any) -> None:
         self.file.rejected += 1
-        if isinstance(table, str):
+        if table is None and (found := _TABLE.match(line)):
+            table = found[1].decode()
+        if isinstance(table, str) and table in self.envelope.tables:
             self.seen[table] += 1
+            self.bad[table] += 1
+        else:
+            self.unplaced[self.last] += 1
         self.conn.execute(
             "insert into temp._limbic_restore_rejects values (?, ?, ?)",
             [number, reason, line.decode("utf-8", "replace").strip("\r\n")],
@@ -266,7 +279,10 @@ class Restorer:
 
     def finish(self, path: Path) -> Restored:
         """Take out what points at rows that are not there, and count."""
-        dangling = Dangling(self.conn, [name for name in self.columns if self.rows[name]])
+        missing = self._missing()
+        left_out = self.unplaced or any(self.bad[name] or name in missing for name in COLLECTIONS)
+        tables = [name for name in self.columns if self.rows[name]]
+        dangling = Dangling(self.conn, tables, vectors=bool(left_out))
         for table, number, line, reason in dangling.take_out(path):
             self.rows[table] -= 1
             self.seen[table] -= 1
@@ -275,12 +291,25 @@ class Restorer:
         file.entities.lines = file.entities.created = rows.pop("entities", 0)
         file.observations.in_file = file.observations.added = rows.pop("observations", 0)
         file.relations.lines = file.relations.created = rows.pop("relations", 0)
-        missing = {
-            name: head.rows - self.seen[name]
-            for name, head in self.envelope.tables.items()
-            if head.rows > self.seen[name]
-        }
         return Restored({name: number for name, number in rows.items() if number}, missing)
+
+    def _missing(self) -> dict[str, int]:
+        """Rows that the first line promises and for which there is no line, by table.
+
+        A line of no table stands for a row of the table before it, or else of the next one that
+        lacks some: an export has its tables in the order of the first line.
+        """
+        names = list(self.envelope.tables)
+        lacking = {
+            name: max(0, head.rows - self.seen[name]) for name, head in self.envelope.tables.items()
+        }
+        for last, number in self.unplaced.items():
+            begin = names.index(last) if last in lacking else 0
+            for name in names[begin:] + names[:begin]:
+                found = min(number, lacking[name])
+                lacking[name] -= found
+                number -= found
+        return {name: number for name, number in lacking.items() if number}
 
     def rejected(self) -> Iterator[tuple[int, str, str]]:
         """What was left out: line, reason, raw; in the order of the file."""

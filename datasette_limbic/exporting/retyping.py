@@ -22,8 +22,22 @@ _TOKEN = re.compile(
 )
 # What ends the type of a column, or begins a line that is no column.
 _CONSTRAINTS = frozenset(
-    "CONSTRAINT PRIMARY NOT NULL UNIQUE CHECK DEFAULT COLLATE REFERENCES GENERATED AS FOREIGN "
-    "DEFERRABLE ON".split()
+    [
+        "CONSTRAINT",
+        "PRIMARY",
+        "NOT",
+        "NULL",
+        "UNIQUE",
+        "CHECK",
+        "DEFAULT",
+        "COLLATE",
+        "REFERENCES",
+        "GENERATED",
+        "AS",
+        "FOREIGN",
+        "DEFERRABLE",
+        "ON",
+    ]
 )
 
 

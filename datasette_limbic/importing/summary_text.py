@@ -117,10 +117,10 @@ def _warnings(file: FileSummary) -> list[str]:
     found += [f"  {remark}" for remark in notes.remarks[:_SHOWN]]
     if file.missing:
         total = sum(file.missing.values())
-        shown = ", ".join(f"{n:,} {table}" for table, n in file.missing.items())
+        which = ", ".join(f"{n:,} {table}" for table, n in file.missing.items())
         found.append(
             f"  MISSING: {_count(total, 'row')} that the first line promises "
-            f"{'is' if total == 1 else 'are'} not in the file: it was cut off or edited ({shown})"
+            f"{'is' if total == 1 else 'are'} not in the file: it was cut off or edited ({which})"
         )
     if notes.replaced_characters:
         found.append(f"  Texts with broken characters (now U+FFFD): {notes.replaced_characters:,}")

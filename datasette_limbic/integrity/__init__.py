@@ -16,7 +16,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import NotAMemory
 from ..schema import require_memory
-from . import rows, structure, text, times, values, vectors
+from . import encoding, rows, structure, text, times, values, vectors
 from . import schema as schema_checks
 from .context import Check, Context, NotLookedAt, is_passing
 from .report import SHOWN, Repair, Report, Result
@@ -40,6 +40,7 @@ def checks() -> tuple[Check, ...]:
         *values.VALUES,
         *values.JSON,
         *times.checks(),
+        *encoding.checks(),
         *text.CHECKS,
         *vectors.CHECKS,
     )
@@ -92,9 +93,7 @@ def _make(context: Context, one: Check) -> Result:
     try:
         missing = context.missing(one.needs)
         if missing:
-            raise NotLookedAt(
-                schema_checks.PENDING if context.pending else f"{missing} is missing"
-            )
+            raise NotLookedAt(schema_checks.PENDING if context.pending else f"{missing} is missing")
         found = one.find(context)
     except NotLookedAt as why:
         return Result(one.name, one.title, None, note=str(why))

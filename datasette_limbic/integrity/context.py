@@ -12,7 +12,6 @@ from datasette.utils.sqlite import sqlite3
 from ..connection import vec_missing
 from .report import SHOWN, Repair, plain
 
-
 # Conditions of the moment, which the caller has to hear of.
 _PASSING = ("locked", "busy", "interrupted")
 
@@ -70,6 +69,12 @@ class Context:
         """Type, table and text of everything in the schema, by name."""
         rows = self.conn.execute("select name, type, tbl_name, sql from sqlite_master")
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+    @cached_property
+    def roots(self) -> dict[int, str]:
+        """Tables by the first page of their rows or of one of their indexes."""
+        rows = self.conn.execute("select rootpage, tbl_name from sqlite_master where rootpage > 0")
+        return dict(rows.fetchall())
 
     @cached_property
     def vec_missing(self) -> str | None:

@@ -10,6 +10,7 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import connection
 from ..errors import DatabaseUnusable
+from ..importing.sqlite_file import reading
 from . import Progress, Report, check, require
 
 # Bytes 18 and 19 of the file: 2 where the journal is a WAL.
@@ -25,14 +26,22 @@ def check_file(
     """
     path = Path(path)
     report = None
-    if _is_quiet_wal(path):
-        before = _state(path)
+    # -wal and -shm stand beside the file itself, not beside a link to it
+    real = path.resolve()
+    if _is_wal_alone(real):
+        # a reader would make a -shm and leave it: a private copy is read
+        with reading(real) as conn:
+            connection.prepare(conn, settings)
+            require(conn, str(path))
+            report = check(conn, settings=settings, progress=progress)
+    elif _is_quiet_wal(real):
+        before = _state(real)
         try:
             report = _check(_open_immutable(path, settings), path, settings, progress)
         except (sqlite3.DatabaseError, DatabaseUnusable):
-            if _state(path) == before:
+            if _state(real) == before:
                 raise
-        if _state(path) != before:
+        if _state(real) != before:
             report = None  # somebody wrote meanwhile: what was seen may be half of it
     if report is None:
         report = _check(_open(path, settings), path, settings, progress)
@@ -89,6 +98,11 @@ def _is_quiet_wal(path: Path) -> bool:
     except OSError:
         return False
     return head[18:20] == _WAL and not os.path.exists(f"{path}-wal")
+
+
+def _is_wal_alone(path: Path) -> bool:
+    beside = [os.path.exists(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+    return beside == [True, True, False]
 
 
 def _state(path: Path) -> tuple[int, int, bool]:

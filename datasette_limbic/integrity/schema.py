@@ -249,9 +249,15 @@ CHECKS = (
     Check("schema.migrations", "migrations that have not run", _migrations, Repair("init")),
     Check("schema.tables", "tables that are missing", _after_migrations(_tables), SYNC),
     Check("schema.columns", "columns that are missing", _after_migrations(_columns), SYNC),
-    Check("schema.keys", "tables that would take two rows of one key", _after_migrations(_keys), SYNC),
+    Check(
+        "schema.keys", "tables that would take two rows of one key", _after_migrations(_keys), SYNC
+    ),
     Check("schema.indexes", "indexes that are missing", _after_migrations(_absent("index")), SYNC),
     Check("schema.views", "views that are missing", _after_migrations(_absent("view")), SYNC),
-    Check("schema.triggers", "triggers that are missing", _after_migrations(_absent("trigger")), SYNC),
-    Check("schema.trigger_texts", "triggers of another text", _after_migrations(_trigger_texts), SYNC),
+    Check(
+        "schema.triggers", "triggers that are missing", _after_migrations(_absent("trigger")), SYNC
+    ),
+    Check(
+        "schema.trigger_texts", "triggers of another text", _after_migrations(_trigger_texts), SYNC
+    ),
 )

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from datasette.utils.sqlite import sqlite3
 
 from ..index_repair import INDEXES, damage
+from ..schema import COLLECTIONS
 from .context import Check, Context, Found, is_passing
 from .report import Repair
 from .schema import is_virtual, reference, shadows
+from .vec_parts import every_part
 
 LIMIT = 200
 """Lines of ``pragma integrity_check`` that are read."""
@@ -19,6 +21,14 @@ LIMIT = 200
 _ASKS_FTS = (3, 44, 0)
 _FTS = re.compile(r"\bfts5\b|inverted index", re.I)
 _INDEX = re.compile(r"missing from index|wrong # of entries in index", re.I)
+# A b-tree, by its root page.
+TREE = re.compile(r"Tree (\d+) ")
+_UNUSED = re.compile(r"Page \d+(?::| is) never used")
+BEHIND = {
+    **{part: "fts" for index in INDEXES for part in shadows(index)},
+    **{part: "vec" for name in COLLECTIONS for part in every_part(name)},
+}
+"""Tables that can be made again whatever has become of them."""
 _CONSTRAINT = re.compile(
     r"(?:CHECK constraint failed in|NULL value in|(?:TEXT|NUMERIC|REAL|INTEGER) value in"
     r"|non-unique entry in index) (\w+)",
@@ -48,19 +58,26 @@ def lines(context: Context) -> dict[str, list[str]]:
     return found
 
 
+def _no_lines() -> dict[str, list[str]]:
+    return {"file": [], "index": [], "constraint": [], "fts": [], "vec": []}
+
+
 def _ask(context: Context, about: str) -> dict[str, list[str]]:
-    kinds: dict[str, list[str]] = {"file": [], "index": [], "constraint": [], "fts": []}
+    kinds = _no_lines()
     for (text,) in context.conn.execute(f"pragma integrity_check({about})").fetchall():
         for line in str(text).splitlines():
             kind = _kind(context, line)
             if kind:
                 kinds[kind].append(line)
+    if any(TREE.match(line) for said in kinds.values() for line in said):
+        # what hung from the damaged page
+        kinds["file"] = [line for line in kinds["file"] if not _UNUSED.match(line)]
     return kinds
 
 
 def _table_by_table(context: Context, error: Exception) -> dict[str, list[str]]:
     """One table that cannot be opened ends the whole question: ask for each alone."""
-    kinds: dict[str, list[str]] = {"file": [], "index": [], "constraint": [], "fts": []}
+    kinds = _no_lines()
     for name, (kind, _, sql) in context.objects.items():
         if kind != "table" or (is_virtual(sql) and name not in INDEXES):
             continue
@@ -71,7 +88,9 @@ def _table_by_table(context: Context, error: Exception) -> dict[str, list[str]]:
         except sqlite3.DatabaseError as reason:
             if is_passing(reason):
                 raise
-            kinds["fts" if name in INDEXES else "file"].append(f"{name}: {reason}")
+            kinds["fts" if name in INDEXES else BEHIND.get(name, "file")].append(
+                f"{name}: {reason}"
+            )
     if not any(kinds.values()) and not any(context.missing(shadows(index)) for index in INDEXES):
         kinds["file"].append(str(error))
     return kinds
@@ -80,6 +99,9 @@ def _table_by_table(context: Context, error: Exception) -> dict[str, list[str]]:
 def _kind(context: Context, line: str) -> str | None:
     if line == "ok" or line.startswith("*** in database"):
         return None
+    tree = TREE.match(line)
+    if tree:
+        return BEHIND.get(context.roots.get(int(tree[1]), ""), "file")
     if _FTS.search(line):
         return "fts"
     if _INDEX.search(line):
@@ -99,6 +121,10 @@ def _find(kind: str) -> Callable[[Context], Found]:
         said = lines(context)[kind]
         for line in said:
             found.add({"text": line})
+        if said and all(_UNUSED.match(line) for line in said):
+            found.repair = Repair(
+                "person", ("vacuum;",), "nothing is lost: this frees pages that nothing uses"
+            )
         if kind == "fts":
             for index in INDEXES:
                 known = any(index in line for line in said)

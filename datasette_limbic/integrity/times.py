@@ -11,7 +11,7 @@ from ..status import VALID_TABLES
 from ..times import parse_time, to_sql
 from .context import Check, Context, Found
 from .report import Repair
-from .schema import reference
+from .schema import Column, reference
 
 _NAMED = re.compile(r".*_at|last_access|last_co|valid_from|valid_to|now")
 _VALIDITY = ("valid_from", "valid_to")
@@ -26,6 +26,13 @@ _NOT_COMPARED = (
 _MAY_BE_EMPTY = ("limbic_indexes.built_at", "limbic_indexes.synced_at")
 # An unknown time must not make anything look fresh.
 _LONG_AGO = "'1970-01-01 00:00:00'"
+# Columns whose NULL says something of a row, and what each choice means there.
+_ARCHIVED = "archived_at"
+_MEANINGS = {
+    "archived_at": "any readable archived_at keeps it archived, and null brings it back",
+    "valid_from": "null in valid_from means that it always held",
+    "valid_to": "null in valid_to means that it never ends: write a time where it has ended",
+}
 _VALUES_NAMED = 20
 
 
@@ -40,6 +47,11 @@ def checks() -> tuple[Check, ...]:
     )
 
 
+def is_time(column: Column) -> bool:
+    """Whether a column is for a time, by its name."""
+    return _NAMED.fullmatch(column.name) is not None
+
+
 def _check(table: str, names: list[str]) -> Check:
     columns = reference().columns[table]
     keys = [c.name for c in columns.values() if c.key]
@@ -48,16 +60,17 @@ def _check(table: str, names: list[str]) -> Check:
         found = Found()
         fixes: list[str] = []
         lost = more = False
+        meanings: list[str] = []
         for name in names:
             if name not in context.columns(table):
                 continue
             required = columns[name].required
-            unknown = _LONG_AGO if required else "null"
+            unknown = _LONG_AGO if required or name == _ARCHIVED else "null"
             known: dict[str, str] = {}  # a value, and what to write in its place
             for *key, value in _unreadable(context, table, keys, name, required):
                 found.add({**dict(zip(keys, key, strict=True)), name: value})
-                literal = _literal(value)
-                if literal in known:
+                written = literal(value)
+                if written in known:
                     continue
                 if len(known) == _VALUES_NAMED:
                     more = True
@@ -65,12 +78,13 @@ def _check(table: str, names: list[str]) -> Check:
                 # what SQL does not read, such as a Unix time, may still be known
                 time = to_sql(value)
                 lost = lost or time is None
-                known[literal] = f"'{time}'" if time else unknown
+                if time is None and name in _MEANINGS and _MEANINGS[name] not in meanings:
+                    meanings.append(_MEANINGS[name])
+                known[written] = f"'{time}'" if time else unknown
             fixes += _fixes(table, name, known)
         if fixes:
-            says = [
-                "where you know the time, write it as 2026-11-29 12:00:00 (UTC) instead"
-            ] * lost + ["more values remain: check again afterwards"] * more
+            says = ["where you know the time, write it as 2026-11-29 12:00:00 (UTC) instead"] * lost
+            says += meanings + ["more values remain: check again afterwards"] * more
             found.repair = Repair("person", tuple(fixes), "; ".join(says) or None)
         return found
 
@@ -114,7 +128,7 @@ def _unreadable(
             yield tuple(row)
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     """A value as SQL writes it."""
     if value is None:
         return "null"

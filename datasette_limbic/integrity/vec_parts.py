@@ -12,6 +12,8 @@ from .context import Context
 
 # Bytes of a metadata column for one row of a chunk: an integer, or the first of a text.
 _ROOM = {"integer": 8, "text": 16}
+# Bytes of a text that fit there besides its length.
+_SHORT = 12
 
 
 def parts(name: str) -> dict[str, int]:
@@ -23,14 +25,19 @@ def parts(name: str) -> dict[str, int]:
     return found
 
 
+def long_texts(name: str) -> list[tuple[str, str]]:
+    """Tables of the texts that have no room in a chunk, each with its column."""
+    return [
+        (f"{TABLES[name].name}_metadatatext{number:02}", column.split()[0])
+        for number, column in enumerate(TABLES[name].columns.split(", "))
+        if column.endswith(" text")
+    ]
+
+
 def every_part(name: str) -> list[str]:
     """All tables that belong to the vec0 table of a collection."""
     table = TABLES[name]
-    texts = [
-        f"{table.name}_metadatatext{number:02}"
-        for number, column in enumerate(table.columns.split(", "))
-        if column.endswith(" text")
-    ]
+    texts = [part for part, _ in long_texts(name)]
     plain = [f"{table.name}_{part}" for part in ("info", "chunks", "rowids")]
     return [*plain, *parts(name), *texts]
 
@@ -47,20 +54,20 @@ def broken_parts(context: Context, name: str) -> list[str]:
     found = []
     execute = context.conn.execute
     if execute(f"select count(*) from {table}_info").fetchone()[0] == 0:
-        found.append(f"its table {table}_info is empty")
+        found.append(f"{table}_info: empty")
     lost = execute(
         f"select count(*) from {table}_rowids where chunk_id is null or chunk_offset is null"
         f" or chunk_id not in (select chunk_id from {table}_chunks)"
     ).fetchone()[0]
     if lost:
-        found.append(f"its table {table}_chunks lacks what {lost:,} rows are in")
+        found.append(f"{table}_chunks: lacks what {lost:,} rows are in")
     bad = execute(
         f"select count(*) from {table}_chunks where typeof(validity) <> 'blob'"
         " or typeof(rowids) <> 'blob' or length(validity) * 8 <> size"
         " or length(rowids) <> size * 8"
     ).fetchone()[0]
     if bad:
-        found.append(f"its table {table}_chunks is damaged in {bad:,} rows")
+        found.append(f"{table}_chunks: {bad:,} rows damaged")
     for part, room in parts(name).items():
         column, room = ("data", room) if room else ("vectors", dimension * 4)
         bad = execute(
@@ -69,7 +76,18 @@ def broken_parts(context: Context, name: str) -> list[str]:
             f" or length(p.{column}) <> c.size * {room}"
         ).fetchone()[0]
         if bad:
-            found.append(f"its table {part} lacks {bad:,} of its rows, or they are damaged")
+            found.append(f"{part}: {bad:,} rows missing or damaged")
+    for part, column in long_texts(name):
+        bad = execute(
+            f"select count(*) from {table}_rowids r join {name} t on t.id = r.rowid"
+            f" where length(cast({column} as blob)) > {_SHORT}"
+            f" and not exists (select 1 from {part} p where p.rowid = r.rowid)"
+            " and not exists (select 1 from limbic_stale s where s.collection = ?"
+            "  and s.item_id = r.rowid)",
+            [name],
+        ).fetchone()[0]
+        if bad:
+            found.append(f"{part}: {bad:,} rows missing")
     return found
 
 
@@ -82,7 +100,7 @@ def other_rows(context: Context, name: str) -> Iterator[str]:
     listed = numpy.fromiter(
         context.conn.execute(f"select chunk_id, chunk_offset, rowid from {table}_rowids"), kind
     )
-    listed.sort(order=["chunk", "offset"])
+    listed = listed[numpy.lexsort((listed["offset"], listed["chunk"]))]
     for chunk, validity, rowids in context.conn.execute(
         f"select chunk_id, validity, rowids from {table}_chunks"
     ):

@@ -18,6 +18,7 @@ from ..vec_tables import TABLES, table_dimension
 from ..vectors import BATCH, units
 from .context import Check, Context, Found, NotLookedAt
 from .report import Repair
+from .structure import lines
 from .vec_parts import broken_parts, other_rows
 
 SYNC = Repair("sync")
@@ -200,6 +201,10 @@ def _other_vectors(context: Context, name: str) -> Iterator[int]:
 
 def _index(context: Context) -> Found:
     found = Found()
+    for line in lines(context)["vec"]:
+        found.add({"text": line})
+    if found.count:
+        return found
     for name in COLLECTIONS:
         for example in out_of_step(context, name):
             found.add(example)

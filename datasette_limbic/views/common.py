@@ -24,6 +24,7 @@ from ..schema import CORE_TABLES
 
 log = logging.getLogger("datasette_limbic")
 
+IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
 MAX_PAGE = 10_000_000
 T = TypeVar("T")
 
@@ -169,6 +170,10 @@ async def render(
                 "base": here.url(),
                 "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
                 "json_url": json_url(here),
+                # no link to pages that would answer 403: they ask for more rights than others
+                "_imports_shown": await compat.may_view(
+                    datasette, request.actor, here.db.name, IMPORT_TABLES
+                ),
             },
             request=request,
         )

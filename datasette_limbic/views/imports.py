@@ -12,11 +12,11 @@ from .. import import_log, import_rejects
 from ..errors import UnknownImport
 from . import import_display as display
 from . import import_warnings
-from .common import Page, page, whole_number
+from .common import IMPORT_TABLES, Page, page, whole_number
 from .display import number
 
 # Raw rejects can hold private text: who may not see that table sees neither page.
-TABLES = ("limbic_imports", "limbic_import_rejects")
+
 
 _PLAIN_NAME = re.compile(r"[\w.][\w.-]{0,80}", re.ASCII)
 
@@ -32,7 +32,6 @@ async def _imports(here: Page) -> tuple[str, dict[str, Any]]:
     data["_source"] = display.visible(source, 200)
     data["_columns"] = display.columns(data["totals"])
     data["_totals"] = display.cards(data["totals"])
-    data["_left_out"] = import_log.left_out(data["totals"])
     for row in data["imports"]:
         row["_url"] = here.url(f"/imports/{row['id']}")
         row["_cells"] = [
@@ -66,6 +65,7 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     data["_warnings"] = import_warnings.tables(row["counts"] or {}, row["figures"])
     data["_dangling"] = display.dangling(row["figures"])
     data["_beyond"] = display.beyond(row["figures"], row["rejects_kept"])
+    data["_full"] = row["rejects_kept"] >= import_rejects.MAX_KEPT
     data["_command"] = f"datasette limbic import {_name(row['source'])} {_name(here.db.name)}.db"
     chosen = {reason, import_rejects.reason_kind(reason)} if reason else set()
     for one in data["reasons"]:
@@ -77,19 +77,19 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
         )
         one["_url"] = "?" + urlencode({"reason": one["reason"]}) + "#limbic-rejects"
     for reject in data["rejects"]:
-        reject["_url"] = here.datasette.urls.row(here.db.name, TABLES[1], str(reject["id"]))
+        reject["_url"] = here.datasette.urls.row(here.db.name, IMPORT_TABLES[1], str(reject["id"]))
         reject["_line"] = display.cell(reject["line"])
         reject["_reason"] = display.visible(reject["reason"], 300)
         reject["_raw"] = display.raw(reject["raw"])
     data["_reason"] = display.visible(reason, 200) if reason else None
-    data["_row_url"] = here.datasette.urls.row(here.db.name, TABLES[0], str(row["id"]))
+    data["_row_url"] = here.datasette.urls.row(here.db.name, IMPORT_TABLES[0], str(row["id"]))
     data["_table_url"], data["_csv_url"] = _own_tables(here, row["id"])
     _pages(here, data, "#limbic-rejects")
     return "limbic_import.html", data
 
 
-imports_page = page(_imports, TABLES)
-import_page = page(_import, TABLES)
+imports_page = page(_imports, IMPORT_TABLES)
+import_page = page(_import, IMPORT_TABLES)
 
 
 def _decorate(row: dict[str, Any]) -> None:
@@ -110,8 +110,8 @@ def _own_tables(here: Page, import_id: int) -> tuple[str, str]:
     whole = "_stream=on" if here.datasette.setting("allow_csv_stream") else "_size=max"
     asked = f"import_id={import_id}"
     return (
-        f"{urls.table(here.db.name, TABLES[1])}?{asked}",
-        f"{urls.table(here.db.name, TABLES[1], format='csv')}?{asked}&{whole}",
+        f"{urls.table(here.db.name, IMPORT_TABLES[1])}?{asked}",
+        f"{urls.table(here.db.name, IMPORT_TABLES[1], format='csv')}?{asked}&{whole}",
     )
 
 

@@ -453,6 +453,20 @@ def test_a_walk_through_the_imports(width: str, scripts: bool, chromium: Any, se
     someone.done()
 
 
+@pytest.mark.parametrize("path", ["/odd/-/limbic/imports/1", "/odd/-/limbic/imports/1?page=2"])
+def test_raw_texts_are_on_the_page_at_any_width(visitor: Visitor, path: str) -> None:
+    """Nobody has to scroll sideways for them."""
+    visitor.go(path)
+    cells = visitor.page.get_by_role("region", name="Line by line").locator(".limbic-raw")
+    assert cells.count() > 50
+    edges = cells.evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right])"
+    )
+    width = visitor.page.evaluate("document.documentElement.clientWidth")
+    assert min(left for left, _ in edges) >= 0
+    assert max(right for _, right in edges) <= width
+
+
 def test_keyboard_on_an_import(desktop: Visitor) -> None:
     """Tables that scroll, reasons and raw texts are reached by Tab, and seen to be."""
     page = desktop.page
