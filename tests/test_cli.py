@@ -120,7 +120,8 @@ def test_demo_does_the_main_job_and_again(tmp_path):
     second = run("demo", path)
     assert "0 embedded" in second
     assert first.splitlines()[-1] == second.splitlines()[-1]
-    assert len(path.read_bytes()) == len(before)
+    # only the log of imports grows
+    assert len(path.read_bytes()) - len(before) <= 4 * 4096
 
 
 def test_decay_changes_nothing_and_accepts_the_old_flags(demo_db):
