@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 from datasette.utils.sqlite import sqlite3
 
 from .activity import Activity
-from .baseline import Baseline, State, digest
-from .baseline import digests as digests_of
+from .baseline import Baseline
 from .batches import Inserts
 from .items import GENERIC, Entity, Observation, Observations
 from .later import Later
 from .merging import Stored, merged
 from .observations import ObservationWriter, United
+from .source_state import State, digest
+from .source_state import digests as digests_of
 from .summary import FileSummary
 
 _BATCH = 5000

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from .baseline import Baseline, digest
+from .baseline import Baseline
 from .items import Insight
 from .links import REMOVED, Staging
+from .source_state import digest
 from .summary import FileSummary
 
 _UPSERT = """

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .baseline import Baseline, State, fields_of
+from .baseline import Baseline
 from .items import Entity
 from .merging import taken_back
+from .source_state import State, fields_of
 from .summary import FileSummary
 
 if TYPE_CHECKING:

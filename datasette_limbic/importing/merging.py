@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .activity import earliest, latest
-from .baseline import Fields, State
 from .items import GENERIC, Entity
+from .source_state import Fields, State
 from .summary import FileSummary
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
-from .baseline import BEGUN, DATED, ENDED, FLAGGED, GONE, KIND, State, digest, flags_of
 from .batches import Inserts
 from .items import Entity, Observation
+from .source_state import BEGUN, DATED, ENDED, FLAGGED, GONE, KIND, State, digest, flags_of
 
 # Texts remembered (as digests) of entities that are merged, over all of them.
 _REMEMBERED = 100_000
