@@ -110,14 +110,15 @@ def connect(
         raise DatabaseUnusable(f"the folder {path.parent} does not exist: create it first")
     mode = "ro" if readonly else "rwc" if create else "rw"
     try:
-        conn = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            check_same_thread=False,
-        )
-        conn.execute("pragma schema_version").fetchone()
-        conn.execute("select count(*) from sqlite_master").fetchone()
+        try:
+            conn = _open(path, mode)
+        except sqlite3.OperationalError as error:
+            if not readonly or "readonly" not in str(error) or not _interrupted(path):
+                raise
+            # A writer was killed half-way. Whoever opens the file next takes back what it had
+            # begun, as SQLite does by itself, but for readers alone.
+            _open(path, "rw").close()
+            conn = _open(path, mode)
     except sqlite3.DatabaseError as error:
         raise unusable(path, error) from error
     # as Datasette has it: a text that another program wrote wrongly stops nothing
@@ -129,6 +130,28 @@ def connect(
         conn.close()
         raise unusable(path, error) from error
     return conn
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    conn = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        check_same_thread=False,
+    )
+    try:
+        conn.execute("pragma schema_version").fetchone()
+        conn.execute("select count(*) from sqlite_master").fetchone()
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def _interrupted(path: Path) -> bool:
+    """Whether a journal beside the file may hold what a killed writer had begun."""
+    journal = path.with_name(path.name + "-journal")
+    return journal.exists() and journal.stat().st_size > 0
 
 
 def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:

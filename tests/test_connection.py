@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3 as stock_sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,40 @@ def test_text_that_is_no_utf8_stops_nothing(
     assert result.exit_code == 0, result.output
     if arguments[0] in ("search", "export"):
         assert "Ana" in result.output
+
+
+KILLED = """
+import sqlite3, os, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute("pragma cache_size=2")
+conn.execute("begin")
+conn.execute("update entities set name = name || ' half-way'")
+conn.executemany(
+    "insert into entities(name) values (?)", ((f"row {n} " + "x" * 400,) for n in range(3000))
+)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "search", "export", "check", "sync", "import"], ids=str
+)
+def test_a_killed_writer_stops_no_reader(command: str, tmp_path: Path, empty_db: Path) -> None:
+    """Its journal is taken back by whoever comes next, be it one that only reads."""
+    with connection.connect(empty_db) as conn:
+        conn.execute("insert into entities(name) values ('Ana')")
+    conn.close()
+    subprocess.run([sys.executable, "-c", KILLED, str(empty_db)], timeout=30)
+    assert empty_db.with_name(empty_db.name + "-journal").stat().st_size > 0
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"type":"entity","name":"Bo","entityType":"T","observations":[]}')
+    arguments = {
+        "search": ["search", str(empty_db), "Ana", "--mode", "text"],
+        "import": ["import", str(more), str(empty_db)],
+    }.get(command, [command, str(empty_db)])
+    result = CliRunner().invoke(limbic, arguments)
+    assert result.exit_code == 0, result.output
+    with stock_sqlite3.connect(empty_db) as stock:
+        names = [row[0] for row in stock.execute("select name from entities order by id")]
+    stock.close()
+    assert names == (["Ana", "Bo"] if command == "import" else ["Ana"])
