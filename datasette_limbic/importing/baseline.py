@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -40,14 +41,13 @@ class Baseline:
     ) -> None:
         self.conn, self.import_id, self.restore = conn, import_id, restore
         self.complete_rows, self.whole = source.complete_rows, source.whole
-        location = blake2b(str(source.path.resolve()).encode("utf-8", "replace"), digest_size=16)
         self.source_id = int(
             conn.execute(
                 "insert into _limbic_sources(location, name, format, import_id)"
                 " values (?, ?, ?, ?) on conflict(location) do update set"
                 " name = excluded.name, format = excluded.format, import_id = excluded.import_id"
                 " returning id",
-                [location.hexdigest(), storable(source.path.name), source.format, import_id],
+                [location_of(source.path), storable(source.path.name), source.format, import_id],
             ).fetchall()[0][0]
         )
         #: whether this source was imported before; else only this import's own rows are there
@@ -197,6 +197,12 @@ class Baseline:
             [self.source_id, self.import_id],
         ).fetchone()
         return int(row[0]), self.gone_texts
+
+
+def location_of(path: Path) -> str:
+    """What a source is known by: a digest of its path, with links followed."""
+    whole = str(path.resolve()).encode("utf-8", "replace")
+    return blake2b(whole, digest_size=16).hexdigest()
 
 
 def storable(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from .records import Counted, Progress
 
 
 @dataclass
-class Source:
+class Source(ABC):
     """A file whose format is known.
 
     ``items`` streams it, as often as it is called; ``counted`` fills up meanwhile, and holds
@@ -36,9 +37,9 @@ class Source:
     size: int
     counted: Counted = field(default_factory=Counted)
 
+    @abstractmethod
     def items(self, notes: Notes, progress: Progress | None = None) -> Iterator[Item]:
         """Its rows in order; what is broken comes as a Rejection, what has no place into notes.
 
         ``progress`` gets the number of bytes read since its last call.
         """
-        raise NotImplementedError

@@ -11,12 +11,12 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from ..baseline import location_of
 from ..items import GENERIC, Access, Entity, Item, Rejection, Relation, Row
 from ..notes import Notes
 from ..reading import JSON_LINES, JsonSource, read_lines
@@ -130,11 +130,6 @@ def names_in(row: Row) -> list[str]:
     return list(row.names) if isinstance(row, Access) else []
 
 
-def _location(path: Path) -> str:
-    """As the baseline keeps it."""
-    return blake2b(str(path.resolve()).encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
 class _Earlier:
     """What the lines before said. To be made when the import of the source has begun."""
 
@@ -142,7 +137,7 @@ class _Earlier:
         self.conn, self.path = conn, path
         self.import_id = conn.execute("select max(id) from limbic_imports").fetchone()[0]
         self.source_id = conn.execute(
-            "select id from _limbic_sources where location = ?", [_location(path)]
+            "select id from _limbic_sources where location = ?", [location_of(path)]
         ).fetchone()[0]
         # elsewhere, the id of a deleted entity may be another's by now
         sql = conn.execute("select sql from sqlite_master where name = 'entities'").fetchone()[0]
