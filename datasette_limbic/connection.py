@@ -92,11 +92,17 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
 
 
 def connect(
-    path: str | Path, *, readonly: bool = False, create: bool = False, settings: Any = None
+    path: str | Path,
+    *,
+    readonly: bool = False,
+    create: bool = False,
+    recover: bool = True,
+    settings: Any = None,
 ) -> sqlite3.Connection:
     """Open a memory database and make it ready.
 
-    ``create`` makes a missing file; without it a missing file is an error. Raises
+    ``create`` makes a missing file; without it a missing file is an error. What a killed writer
+    had begun is taken back, also for readers alone, unless ``recover`` is False. Raises
     DatabaseUnusable, naming the path and what to do.
     """
     path = Path(path)
@@ -113,7 +119,7 @@ def connect(
         try:
             conn = _open(path, mode)
         except sqlite3.OperationalError as error:
-            if not readonly or "readonly" not in str(error) or not _interrupted(path):
+            if not (readonly and recover and "readonly" in str(error) and _interrupted(path)):
                 raise
             # A writer was killed half-way. Whoever opens the file next takes back what it had
             # begun, as SQLite does by itself, but for readers alone.

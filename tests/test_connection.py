@@ -172,9 +172,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.parametrize(
-    "command", ["status", "search", "export", "check", "sync", "import"], ids=str
-)
+@pytest.mark.parametrize("command", ["status", "search", "export", "sync", "import"], ids=str)
 def test_a_killed_writer_stops_no_reader(command: str, tmp_path: Path, empty_db: Path) -> None:
     """Its journal is taken back by whoever comes next, be it one that only reads."""
     with connection.connect(empty_db) as conn:

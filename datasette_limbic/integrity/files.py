@@ -61,7 +61,8 @@ def _check(
 
 def _open(path: Path, settings: Any) -> sqlite3.Connection:
     try:
-        return connection.connect(path, readonly=True, settings=settings)
+        # not recovered: a check changes nothing
+        return connection.connect(path, readonly=True, recover=False, settings=settings)
     except DatabaseUnusable:
         if _journal(path).exists() and _journal(path).stat().st_size:
             # a reader cannot roll back what a program that died left half written
