@@ -57,11 +57,14 @@ class Target:
         except FileNotFoundError:
             is_same = False
         if not is_same:
-            what = "replaced by another file" if self.path.exists() else "deleted"
-            raise DatabaseUnusable(
-                f"{self.path} was {what} while files were followed into it: start again to import "
-                "all of them anew"
-            )
+            raise self._lost()
+
+    def _lost(self) -> DatabaseUnusable:
+        what = "replaced by another file" if self.path and self.path.exists() else "deleted"
+        return DatabaseUnusable(
+            f"{self.path} was {what} while files were followed into it: start again to import "
+            "all of them anew"
+        )
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
@@ -89,6 +92,8 @@ class Target:
             except DatabaseUnusable as error:
                 if _is_locked(error):
                     raise Locked from error
+                if not self.path.exists():  # SQLite says "disk I/O error"
+                    raise self._lost() from error
                 raise
             self.identity = _identity(self.path)
         else:
