@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cli_helpers import Terminal
 from click.testing import CliRunner
 from sqlite_utils.cli import cli as sqlite_utils
 
@@ -120,27 +121,15 @@ def damaged(path):
 
 
 def test_progress_bar_on_a_terminal(demo_db, monkeypatch):
-    class Tty:
-        text = ""
-
-        def write(self, text):
-            self.text += text
-
-        def flush(self):
-            pass
-
-        def isatty(self):
-            return True
-
-    terminal = Tty()
+    terminal = Terminal()
     monkeypatch.setattr(module.sys, "stderr", terminal)
     with module._Bar(True) as bar:
         bar.show(0, 3, "first")
         bar.show(2, 3, "second")
         bar.show(3, 3, "done")
-    assert "checking" in terminal.text
-    assert "second" in terminal.text
-    assert "100%" in terminal.text
+    assert "checking" in terminal.getvalue()
+    assert "second" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
 
 
 def _lines():

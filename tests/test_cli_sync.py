@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 
 import pytest
+from cli_helpers import Terminal
 from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
 from embedding_helpers import (
@@ -93,31 +94,18 @@ def test_locked(path, conn, models, monkeypatch):
 def test_progress_bar_on_a_terminal(path, conn, models, monkeypatch):
     fill(conn, 3)
 
-    class Tty:
-        def __init__(self):
-            self.text = ""
-
-        def write(self, text):
-            self.text += text
-
-        def flush(self):
-            pass
-
-        def isatty(self):
-            return True
-
     from datasette_limbic.cli import sync as module
 
-    terminal = Tty()
+    terminal = Terminal()
     bars = module._Bars()
     monkeypatch.setattr(module.sys, "stderr", terminal)
     with bars:
         for done in (1, 3):
             bars.show(done, 3, "entities")
         bars.show(2, 2, "observations")
-    assert "entities" in terminal.text
-    assert "observations" in terminal.text
-    assert "100%" in terminal.text
+    assert "entities" in terminal.getvalue()
+    assert "observations" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
 
 
 def test_help_teaches():

@@ -306,17 +306,23 @@ def test_a_file_that_is_locked_between_sniffing_and_reading(
         list(found.items(Notes()))
 
 
+def without_shm(folder: Path, start: Callable[[Path], Server]) -> Path:
+    """What a killed server left, of which only the file and its -wal were kept."""
+    path = make(folder / "m.db")
+    server = start(path)
+    server.run(ADD)
+    server.kill()
+    (folder / "m.db-shm").unlink()
+    return path
+
+
 def test_changes_that_cannot_be_copied_are_told(
     folder: Path,
     start: Callable[[Path], Server],
     driver: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = make(folder / "m.db")
-    server = start(path)
-    server.run(ADD)
-    server.kill()
-    (folder / "m.db-shm").unlink()
+    path = without_shm(folder, start)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -332,11 +338,7 @@ def test_a_file_that_changes_while_it_is_copied_is_copied_again(
     driver: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = make(folder / "m.db")
-    server = start(path)
-    server.run(ADD)
-    server.kill()
-    (folder / "m.db-shm").unlink()
+    path = without_shm(folder, start)
     copy, times = sqlite_file.shutil.copyfile, []
 
     def slow(source: Path, target: Path) -> None:

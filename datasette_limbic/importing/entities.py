@@ -133,8 +133,8 @@ class EntityWriter:
         else:
             file.entities.merged += 1
             entity_id = row.id
-            is_new = entity_id > self.above
-            becomes = merged(row.stored, entity, state, is_new=is_new, line=line, file=file)
+            ours = entity_id > self.above
+            becomes = merged(row.stored, entity, state, is_new=ours, line=line, file=file)
             # last_activity_at is written at the end of the import
             moves = self.activity.moves(entity_id, row.last_activity_at, entity.last_activity_at)
             changed = self.write(row, becomes) or moves
