@@ -213,6 +213,11 @@ class Visitor:
         assert response is not None
         return response
 
+    def follow(self, link: Any) -> None:
+        """Click what leads to another page, and be there: a click alone does not wait."""
+        with self.page.expect_navigation():
+            link.click()
+
     def check(self) -> None:
         """What holds for every page of ours."""
         page = self.page
@@ -272,32 +277,32 @@ def walk(someone: Visitor) -> None:
     someone.go("/demo/-/limbic")
     someone.check()
     page.get_by_role("searchbox", name="Search this memory").fill("when may we deploy?")
-    page.get_by_role("button", name="Search").click()
+    someone.follow(page.get_by_role("button", name="Search"))
     page.wait_for_url("**/search?q=*")
     someone.check()
     found = fetch(someone.server, "/demo/-/limbic/search.json?q=when+may+we+deploy%3F")
     assert cards(page) == [row["id"] for row in found["results"]]
     assert page.locator("mark").count() > 0
-    page.get_by_role("link", name="Why not another?").click()
+    someone.follow(page.get_by_role("link", name="Why not another?"))
     page.wait_for_url("**explain=1*")
     someone.check()
     rows = page.locator("section table tbody tr")
     assert rows.count() == found["candidates"] - len(found["results"])
-    page.get_by_role("link", name="Hide the rest").click()
+    someone.follow(page.get_by_role("link", name="Hide the rest"))
     first = page.locator(".limbic-card h3 a").first
     name = first.inner_text()
-    first.click()
+    someone.follow(first)
     page.wait_for_url("**/entity/*")
     someone.check()
     assert page.locator("h1").inner_text() == name
-    page.locator(".limbic-relations a").first.click()
+    someone.follow(page.locator(".limbic-relations a").first)
     page.wait_for_url("**/entity/*")
     someone.check()
-    page.get_by_role("link", name="row", exact=True).click()
+    someone.follow(page.get_by_role("link", name="row", exact=True))
     page.wait_for_url("**/demo/entities/*")
-    page.locator("table a[href*='/-/limbic/entity/']").first.click()
+    someone.follow(page.locator("table a[href*='/-/limbic/entity/']").first)
     page.wait_for_url("**/-/limbic/entity/*")
-    page.get_by_role("link", name="Overview", exact=True).click()
+    someone.follow(page.get_by_role("link", name="Overview", exact=True))
     page.wait_for_url("**/-/limbic")
     page.go_back()
     someone.check()
@@ -313,17 +318,17 @@ def test_a_walk_without_javascript(width: str, chromium: Any, server: str) -> No
     page = someone.page
     someone.go("/demo/-/limbic")
     page.get_by_role("searchbox", name="Search this memory").fill("paella")
-    page.get_by_role("button", name="Search").click()
+    someone.follow(page.get_by_role("button", name="Search"))
     assert page.locator(".limbic-card").count() > 0
     page.get_by_text("Options", exact=True).click()
     page.get_by_label("Results").fill("2")
     page.get_by_label("gamma").fill("0.5")
-    page.get_by_role("button", name="Search").click()
+    someone.follow(page.get_by_role("button", name="Search"))
     assert page.locator(".limbic-card").count() == 2
     assert page.get_by_label("gamma").input_value() == "0.5"
-    page.get_by_role("link", name="Why not another?").click()
+    someone.follow(page.get_by_role("link", name="Why not another?"))
     assert page.locator("section table tbody tr").count() > 0
-    page.locator(".limbic-card h3 a").first.click()
+    someone.follow(page.locator(".limbic-card h3 a").first)
     assert "/entity/" in page.url
     someone.done()
 
@@ -413,8 +418,7 @@ def test_long_lists_are_paged(desktop: Visitor) -> None:
     for _ in range(3):
         seen += page.locator("[id^=observation-]").evaluate_all("all => all.map(e => e.id)")
         if page.get_by_role("link", name="Next").count():
-            page.get_by_role("link", name="Next").click()
-            page.wait_for_load_state()
+            desktop.follow(page.get_by_role("link", name="Next"))
     assert len(seen) == len(set(seen)) == 251
     assert page.get_by_text(re.compile("ended 2025-01-01")).count() > 0
 
@@ -426,28 +430,28 @@ def test_a_walk_through_the_imports(width: str, scripts: bool, chromium: Any, se
     someone = Visitor(chromium, server, width, java_script_enabled=scripts)
     page = someone.page
     someone.go("/odd/-/limbic")
-    page.get_by_role("link", name="Imports", exact=True).click()
+    someone.follow(page.get_by_role("link", name="Imports", exact=True))
     assert page.get_by_role("row").count() == 51
-    page.get_by_role("link", name="Next").click()
+    someone.follow(page.get_by_role("link", name="Next"))
     assert page.get_by_role("row").count() == 18
     page.get_by_label("Name of an imported file").fill("odd.jsonl")
-    page.get_by_role("button", name="Filter").click()
+    someone.follow(page.get_by_role("button", name="Filter"))
     assert page.get_by_role("row").count() == 2
     assert page.get_by_text("21,250 left out").is_visible()
-    page.get_by_role("rowheader", name="odd.jsonl").get_by_role("link").click()
+    someone.follow(page.get_by_role("rowheader", name="odd.jsonl").get_by_role("link"))
     assert page.locator("h1").inner_text() == "odd.jsonl"
     assert page.get_by_text("11,250 were rejected and 256 of them are here").is_visible()
-    page.get_by_role("link", name="no entity named …").click()
+    someone.follow(page.get_by_role("link", name="no entity named …"))
     rows = page.get_by_role("region", name="Line by line").locator("tbody tr")
     assert rows.count() == 100
-    page.get_by_role("link", name="Next").click()
+    someone.follow(page.get_by_role("link", name="Next"))
     assert rows.count() == 100
     assert "no entity named 'Nobody 200'" in rows.first.inner_text()
     rest = rows.first.locator("pre")
     assert not rest.is_visible()
     rows.first.locator("summary").click()
     assert rest.inner_text() == "raw text 200\nmore"
-    rows.first.get_by_role("link").click()
+    someone.follow(rows.first.get_by_role("link"))
     page.wait_for_url("**/odd/limbic_import_rejects/*")
     assert page.get_by_text("Nobody 200").first.is_visible()
     someone.done()
@@ -507,8 +511,7 @@ ASKED = "q=who+fixed+the+geocoder&limit=6&now=2026-11-29+12%3A00%3A00"
 def test_this_ranking_as_sql(extra: str, desktop: Visitor, server: str) -> None:
     expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}{extra}")["results"]
     desktop.go(f"/demo/-/limbic/search?{ASKED}{extra}")
-    desktop.page.get_by_role("link", name="This ranking as SQL").click()
-    desktop.page.wait_for_load_state()
+    desktop.follow(desktop.page.get_by_role("link", name="This ranking as SQL"))
     assert "/-/limbic" not in desktop.page.url
     rows = sql_rows(desktop.page)
     assert [i for i, _ in rows] == [row["id"] for row in expected]
@@ -523,12 +526,11 @@ def test_vary_its_parameters(desktop: Visitor, server: str) -> None:
     expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}&strategy=limbic")["results"]
     desktop.go(f"/demo/-/limbic/search?{ASKED}&strategy=limbic")
     page = desktop.page
-    page.get_by_role("link", name="Vary its parameters").click()
-    page.wait_for_load_state()
+    desktop.follow(page.get_by_role("link", name="Vary its parameters"))
     assert urlsplit(page.url).path == "/demo/limbic_search"
     assert [i for i, _ in sql_rows(page)] == [row["id"] for row in expected]
     page.locator("input[name=gamma]").fill("5")
-    page.get_by_role("button", name="Run SQL").click()
+    desktop.follow(page.get_by_role("button", name="Run SQL"))
     page.wait_for_url("**gamma=5**")
     varied = fetch(server, f"/demo/-/limbic/search.json?{ASKED}&strategy=limbic&gamma=5")["results"]
     rows = sql_rows(page)
