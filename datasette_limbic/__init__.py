@@ -30,9 +30,9 @@ def startup(datasette: Any) -> Any:
 
 @hookimpl
 def asgi_wrapper(datasette: Any) -> Any:
-    from . import warming
+    from . import recorder, warming
 
-    return lambda app: warming.wrap(datasette, app)
+    return lambda app: recorder.wrap(datasette, warming.wrap(datasette, app))
 
 
 @hookimpl
@@ -43,6 +43,21 @@ def canned_queries(datasette: Any, database: str) -> Any:
 
 
 @hookimpl
+def register_actions(datasette: Any) -> Any:
+    from . import compat, permissions
+
+    return compat.actions(permissions.DESCRIBED)
+
+
+@hookimpl
+def skip_csrf(datasette: Any, scope: dict[str, Any]) -> bool:
+    from .views import posting
+
+    return posting.is_json(scope)
+
+
+# first, so that a plugin that restricts what a token may do has the last word
+@hookimpl(tryfirst=True)
 def permission_allowed(datasette: Any, actor: Any, action: str, resource: Any) -> Any:
     from . import plugin
 

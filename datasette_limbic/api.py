@@ -23,6 +23,7 @@ from .scoring import (
     reciprocal_rank_fusion,
 )
 from .search import search
+from .serving import open_nodes, rate, search_semantic
 from .signals import record_access, record_co_occurrences
 from .status import status
 from .sync import sync
@@ -41,12 +42,15 @@ __all__ = [
     "export_mcp",
     "import_files",
     "init",
+    "open_nodes",
     "rank_candidates",
     "rank_hybrid_candidates",
+    "rate",
     "reciprocal_rank_fusion",
     "record_access",
     "record_co_occurrences",
     "search",
+    "search_semantic",
     "status",
     "sync",
 ]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import click
 from datasette import Forbidden, hookspecs
 from datasette.app import Datasette
-from datasette.utils import StartupError
+from datasette.database import Database
+from datasette.utils import StartupError, actor_matches_allow
 from datasette.utils.sqlite import sqlite3
 
+from . import permissions
+
 ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
+T = TypeVar("T")
+_OF_A_DATABASE = ("view-database", "execute-sql", permissions.RECORD)
 
 
 class StartFailed(StartupError, click.ClickException):  # type: ignore[misc]
@@ -25,6 +30,10 @@ async def require_view(
     if ONE_POINT_ZERO:
         from datasette.resources import DatabaseResource, TableResource
 
+        # one query for all that the request asks of the database; the answers are kept for it
+        await datasette.allowed_many(
+            actions=_OF_A_DATABASE, resource=DatabaseResource(database), actor=actor
+        )
         await datasette.ensure_permission(
             action="view-database", resource=DatabaseResource(database), actor=actor
         )
@@ -58,6 +67,71 @@ async def may_execute_sql(
     return bool(
         await datasette.permission_allowed(actor, "execute-sql", resource=database, default=True)
     )
+
+
+async def may(
+    datasette: Datasette, actor: dict[str, Any] | None, action: str, database: str
+) -> bool:
+    """Whether ``actor`` has one of our own permissions on the database. The default is no."""
+    if ONE_POINT_ZERO:
+        from datasette.resources import DatabaseResource
+
+        return bool(
+            await datasette.allowed(action=action, resource=DatabaseResource(database), actor=actor)
+        )
+    return bool(await datasette.permission_allowed(actor, action, resource=database, default=False))
+
+
+def actions(described: dict[str, tuple[str, str]]) -> list[Any]:
+    """Our permissions as 1.0 registers them: name → (abbreviation, description)."""
+    from datasette.permissions import Action
+    from datasette.resources import DatabaseResource
+
+    return [
+        Action(
+            name=name,
+            abbr=abbr,
+            description=description,
+            resource_class=DatabaseResource,
+            also_requires="view-database",
+        )
+        for name, (abbr, description) in described.items()
+    ]
+
+
+def granted(datasette: Datasette, actor: dict[str, Any] | None, action: str, database: str) -> Any:
+    """0.65: root may, and so may whom a ``permissions`` block of the metadata names, as in 1.0.
+
+    None where neither says anything.
+    """
+    if actor and actor.get("id") == "root":
+        return True
+    for block in (
+        datasette.metadata("permissions", database=database, fallback=False),
+        datasette.metadata("permissions"),
+    ):
+        if isinstance(block, dict) and action in block:
+            return actor_matches_allow(actor, block[action])
+    return None
+
+
+async def execute_write(db: Database, function: Callable[[Any], T]) -> T:
+    """Run ``function`` on the write connection, which opens its transaction itself.
+
+    What it raises is raised here, without 0.65 printing it as well.
+    """
+
+    def caught(conn: Any) -> T | Exception:
+        try:
+            return function(conn)
+        except Exception as error:
+            return error
+
+    options = {"transaction": False} if ONE_POINT_ZERO else {}
+    result = await db.execute_write_fn(caught, **options)
+    if isinstance(result, Exception):
+        raise result
+    return result  # type: ignore[no-any-return]
 
 
 async def may_view(

@@ -118,6 +118,20 @@ class Settings:
     knn_time_limit_ms: int = field(
         default=5000, metadata={"help": "time after which vector search gives way to text search"}
     )
+    baseline_share: float = field(
+        default=0.0,
+        metadata={
+            "help": "share of the recorded searches that is answered by base similarity alone, "
+            "to compare with; 0 to 1"
+        },
+    )
+    log_retention_days: float | None = field(
+        default=None,
+        metadata={
+            "help": "days after which logged searches, their ratings and the access log are "
+            "deleted; default: never"
+        },
+    )
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any] | None) -> Settings:
@@ -217,6 +231,7 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "recency_half_life_days": (0.01, 1e6, False),
     "insight_half_life_days": (0.01, 1e6, False),
     "knn_time_limit_ms": (1, 600_000, True),
+    "baseline_share": (0, 1, False),
 }
 _CHOICES = {"mode": MODES, "strategy": STRATEGIES, "recency": RECENCIES, "fusion": FUSIONS}
 
@@ -227,6 +242,8 @@ def _checked(key: str, value: Any) -> Any:
     if key in _RANGES:
         low, high, whole = _RANGES[key]
         return number(key, value, low, high, whole=whole)
+    if key == "log_retention_days":
+        return None if value is None else number(key, value, 0.001, 1e6)
     if key in ("allow_remote_models", "consolidation"):
         return flag(key, value)
     if key in ("insight_types", "exempt_types"):

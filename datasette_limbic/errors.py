@@ -30,6 +30,36 @@ class UnknownEntity(LimbicError, LookupError):
     status = 404
 
 
+class UnknownSearch(LimbicError, LookupError):
+    """No logged search has that id, or the entity was none of its candidates."""
+
+    status = 404
+
+
+class NotRecorded(LimbicError, RuntimeError):
+    """What was to be recorded could not be written, this time."""
+
+    status = 503
+
+
+class NotAllowed(LimbicError, PermissionError):
+    """The actor lacks a permission of ours."""
+
+    status = 403
+
+
+class NotWritable(LimbicError, PermissionError):
+    """The database was opened so that nothing can be written to it."""
+
+    status = 409
+
+
+class BodyTooLarge(BadParameter):
+    """The body of a request is longer than the limit."""
+
+    status = 413
+
+
 class UnknownImport(LimbicError, LookupError):
     """No import has that number."""
 

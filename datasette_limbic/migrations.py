@@ -57,6 +57,15 @@ def m002_sources(db: Database) -> None:
     create_triggers(db.conn)
 
 
+@migrations()
+def m003_signals(db: Database) -> None:
+    """Searches get a name that answers can tell; indexes by time for pruning."""
+    if "uid" not in db["limbic_searches"].columns_dict:
+        db.table("limbic_searches").add_column("uid", str)
+    for text in statements("signals"):
+        db.execute(text)
+
+
 def init(conn: sqlite3.Connection) -> list[str]:
     """Bring the database up to date. Returns the names of the migrations that ran now.
 

@@ -10,7 +10,7 @@ from datasette.app import Datasette
 from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
-from . import compat, connection, schema, statement
+from . import compat, connection, permissions, schema, statement
 from .config import NAME, Settings
 from .errors import BadParameter
 from .statement import Shape
@@ -170,7 +170,9 @@ async def _stored_sql(datasette: Datasette, database: str) -> str:
 
 
 def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: Any) -> Any:
-    """0.65: the stored query reads our tables, so it needs the right to see them."""
+    """0.65: our own permissions; the stored query needs the right to see what it reads."""
+    if action in permissions.DESCRIBED:
+        return compat.granted(datasette, actor, action, resource)
     if action != "view-query" or not resource or resource[1] != STORED_QUERY:
         return None
 

@@ -152,7 +152,7 @@ def parse(
         ),
         parameters=parameters,
         now=_time("now", values.get("now")) or times.now_sql(),
-        type=str(values["type"]) if "type" in values else None,
+        type=_type(values.get("type")),
         explain=flag("explain", values.get("explain", "")),
         include_archived=flag("include_archived", values.get("include_archived", "")),
         as_of=_time("as_of", values.get("as_of")),
@@ -170,6 +170,12 @@ def _query(value: Any) -> str:
     text = value.replace("\x00", " ").strip()
     # lone surrogates cannot be stored or compared as UTF-8
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _type(value: Any) -> str | None:
+    if not isinstance(value, (str, type(None))):
+        raise BadParameter(f"type is {value!r:.60}: use the text of an entity type")
+    return value
 
 
 def _time(name: str, value: Any) -> str | None:

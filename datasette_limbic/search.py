@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from datasette.utils import sqlite_timelimit
@@ -19,8 +19,29 @@ from .statement import Shape
 log = logging.getLogger("datasette_limbic")
 
 MAX_K = 4096
+# Which ranking an answer shows: the limbic one, or base similarity alone to compare it with.
+LIMBIC, BASELINE = "limbic", "baseline"
 
 ROW_KEYS = ("base", "cosine_sim", "importance", "temporal_factor", "cooc_boost", "limbic_norm")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All candidates of one search, best first, and how they were found."""
+
+    request: Request
+    shape: Shape
+    rows: list[dict[str, Any]]
+    degraded: list[str]
+
+    @property
+    def strategy(self) -> str:
+        """The strategy that ranked them: what ``auto`` came to."""
+        return self.rows[0]["routing_strategy"] if self.rows else self.request.strategy
+
+    def by_base(self) -> list[dict[str, Any]]:
+        """The same candidates in the order of base similarity alone: the baseline."""
+        return sorted(self.rows, key=lambda row: (-row["base"], row["id"]))
 
 
 def search(
@@ -36,11 +57,19 @@ def search(
     ``conn`` comes from ``connection.connect`` (or is prepared by the plugin); ``query`` is text
     or a parsed Request; ``arguments`` are those of the URL (``limit``, ``mode``, ``strategy``,
     ``type``, ``explain``, ``now`` …). Returns the response of the JSON API: ``query, limit,
-    mode, strategy, now, parameters, candidates, degraded, confident, results, sql_url`` and,
-    with ``explain``, ``losers``. ``sql_link`` turns the URL query of the SQL page into a URL.
-    Never writes. Raises BadParameter and NotAMemory.
+    mode, strategy, now, parameters, candidates, degraded, confident, policy, results, sql_url``
+    and, with ``explain``, ``losers``. ``sql_link`` turns the URL query of the SQL page into a
+    URL. Never writes. Raises BadParameter and NotAMemory.
     """
     settings = settings or Settings()
+    found = rank(conn, query, settings=settings, **arguments)
+    return answer(conn, found, settings=settings, sql_link=sql_link)
+
+
+def rank(
+    conn: sqlite3.Connection, query: str | Request, *, settings: Settings, **arguments: Any
+) -> Pool:
+    """The whole pool of a search, ranked. Never writes. Raises as ``search`` does."""
     schema.require_memory(conn)
     if not isinstance(query, Request):
         query = parse({"q": query, **arguments}, settings, applied_parameters(conn))
@@ -53,6 +82,24 @@ def search(
     rows, shape = _run(conn, request, shape, settings, reasons)
     if shape.text and shape.cut and _cut_too_short(rows, request):
         rows, shape = _run(conn, request, replace(shape, cut=False), settings, reasons)
+    return Pool(request, shape, rows, reasons)
+
+
+def answer(
+    conn: sqlite3.Connection,
+    pool: Pool,
+    *,
+    settings: Settings,
+    sql_link: Callable[[str], str] | None = None,
+    policy: str = LIMBIC,
+) -> dict[str, Any]:
+    """The response of the JSON API for a pool: what ``search`` returns.
+
+    ``policy`` BASELINE serves it in the order of base similarity, which is the final score then.
+    """
+    request, shape, rows = pool.request, pool.shape, pool.rows
+    if policy == BASELINE:
+        rows = [{**row, "final_score": row["base"]} for row in pool.by_base()]
     results, losers = rows[: request.limit], rows[request.limit :]
     observations = _observations(conn, [r["id"] for r in results], request)
     best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
@@ -63,7 +110,7 @@ def search(
         or _holds_every_term(request.query, rows)
     )
     url_query = statement.url_query(statement.build(shape), request.varied())
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "query": request.query,
         "limit": request.limit,
         "mode": request.mode,
@@ -75,8 +122,9 @@ def search(
         "type": request.type,
         "as_of": request.as_of,
         "include_archived": request.include_archived,
+        "policy": policy,
         "candidates": len(rows),
-        "degraded": "; ".join(reasons) or None,
+        "degraded": "; ".join(pool.degraded) or None,
         "confident": confident,
         "best_cosine_sim": best,
         "confidence_floor": floor,
@@ -85,8 +133,8 @@ def search(
         "sql_url": sql_link(url_query) if sql_link else "?" + url_query,
     }
     if request.explain:
-        answer["losers"] = [_result(r, request, None) for r in losers]
-    return answer
+        response["losers"] = [_result(r, request, None) for r in losers]
+    return response
 
 
 def choose_shape(

@@ -6,13 +6,30 @@ lose no counts: every row is an UPSERT with ``+ 1``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from itertools import combinations
 
 from datasette.utils.sqlite import sqlite3
 
 from . import times
 from .errors import BadParameter
+
+# One statement each, so that SQLite does all the work of a call and other threads run meanwhile.
+_LOG = """insert into entity_access_log(entity_id, entity_name, query, accessed_at)
+select e.id, e.name, :query, :moment
+from json_each(:ids) given cross join entities e on e.id = given.value order by given.key"""
+_ACCESS = """insert into entity_access(entity_id, access_count, last_access)
+select e.id, 1, :moment from json_each(:ids) given cross join entities e on e.id = given.value
+where true
+on conflict(entity_id) do update set access_count = access_count + 1,
+  last_access = max(last_access, excluded.last_access)"""
+_PAIRS = """insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
+select a.id, b.id, 1, :moment
+from json_each(:ids) x cross join entities a on a.id = x.value
+cross join json_each(:ids) y cross join entities b on b.id = y.value
+where y.value > x.value
+on conflict(entity_a_id, entity_b_id) do update set co_count = co_count + 1,
+  last_co = max(last_co, excluded.last_co)"""
 
 
 def record_access(
@@ -29,22 +46,8 @@ def record_access(
     time never moves ``last_access`` back. One transaction of its own.
     """
     moment = _moment(now)
-    recorded = 0
     with conn:
-        for entity_id in dict.fromkeys(entity_ids):
-            recorded += conn.execute(
-                """insert into entity_access_log(entity_id, entity_name, query, accessed_at)
-                select id, name, ?, ? from entities where id = ?""",
-                [query, moment, entity_id],
-            ).rowcount
-            conn.execute(
-                """insert into entity_access(entity_id, access_count, last_access)
-                select id, 1, ? from entities where id = ?
-                on conflict(entity_id) do update set access_count = access_count + 1,
-                  last_access = max(last_access, excluded.last_access)""",
-                [moment, entity_id],
-            )
-    return recorded
+        return add_access(conn, entity_ids, query, moment)
 
 
 def record_co_occurrences(
@@ -55,16 +58,28 @@ def record_co_occurrences(
     Pairs are kept in canonical order (the smaller id first). Otherwise as ``record_access``.
     """
     moment = _moment(now)
-    recorded = 0
     with conn:
-        for a, b in combinations(sorted(set(entity_ids)), 2):
-            recorded += conn.execute(
-                """insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
-                select a.id, b.id, 1, ? from entities a, entities b where a.id = ? and b.id = ?
-                on conflict(entity_a_id, entity_b_id) do update set co_count = co_count + 1,
-                  last_co = max(last_co, excluded.last_co)""",
-                [moment, a, b],
-            ).rowcount
+        return add_co_occurrences(conn, entity_ids, moment)
+
+
+def add_access(
+    conn: sqlite3.Connection, entity_ids: Iterable[int], query: str | None, moment: str
+) -> int:
+    """``record_access`` within the caller's transaction, at ``moment`` (UTC text)."""
+    ids = json.dumps(list(dict.fromkeys(entity_ids)))
+    given = {"ids": ids, "query": query, "moment": moment}
+    logged: int = conn.execute(_LOG, given).rowcount
+    del given["query"]
+    conn.execute(_ACCESS, given)
+    return logged
+
+
+def add_co_occurrences(conn: sqlite3.Connection, entity_ids: Iterable[int], moment: str) -> int:
+    """``record_co_occurrences`` within the caller's transaction, at ``moment`` (UTC text)."""
+    ids = sorted(set(entity_ids))
+    if len(ids) < 2:
+        return 0
+    recorded: int = conn.execute(_PAIRS, {"ids": json.dumps(ids), "moment": moment}).rowcount
     return recorded
 
 

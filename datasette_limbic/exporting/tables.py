@@ -56,7 +56,11 @@ EXPORTED = (
 )
 # Columns that later versions added. Where no row has a value they are left out, so that the copy
 # of an older file, which has them, gives the same export.
-LATER = {"relations": {"context": "TEXT"}, "observations": {"supersedes": "INTEGER"}}
+LATER = {
+    "relations": {"context": "TEXT"},
+    "observations": {"supersedes": "INTEGER"},
+    "limbic_searches": {"uid": "TEXT"},
+}
 # llm's tables: only on demand, since any vector can be computed again.
 VECTORS = (Exported("collections", "id"), Exported("embeddings", "collection_id, id"))
 # The highest id that an entity ever had, so that none is given twice.

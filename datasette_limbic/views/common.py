@@ -97,11 +97,10 @@ def limbic_url(datasette: Datasette, database: str, path: str = "") -> str:
 
 
 Handler = Callable[[Page], Awaitable[tuple[str, dict[str, Any]]]]
+View = Callable[..., Awaitable[Response]]
 
 
-def page(
-    handler: Handler, tables: tuple[str, ...] = CORE_TABLES
-) -> Callable[..., Awaitable[Response]]:
+def page(handler: Handler, tables: tuple[str, ...] = CORE_TABLES) -> View:
     """Make a view of ``handler``, which answers with a template name and one dict.
 
     The dict is the JSON twin; the template gets the same. Keys that start with an underscore
@@ -109,52 +108,88 @@ def page(
     only.
     """
 
+    async def answer(here: Page) -> Response:
+        template, data = await handler(here)
+        if here.as_json:
+            return json_response(here.datasette, public(data))
+        return Response.html(await render(here.datasette, here.request, template, here, data))
+
+    view = by_method(GET=checked(answer, tables))
+    view.__name__, view.__doc__ = handler.__name__, handler.__doc__
+    return view
+
+
+def public(data: dict[str, Any]) -> dict[str, Any]:
+    """What JSON shows of a handler's dict."""
+    return {"ok": True, **{k: v for k, v in data.items() if not k.startswith("_")}}
+
+
+def has_json_path(request: Any) -> bool:
+    return bool(request.url_vars.get("format"))
+
+
+def by_method(**views: View) -> View:
+    """One view of several, by HTTP method; GET answers HEAD too, any other method is a 405."""
+    allowed = [name for method in views for name in ((method, "HEAD")[: 1 + (method == "GET")])]
+
     # no functools.wraps: Datasette reads the signature to know what to hand over
     async def view(datasette: Datasette, request: Any) -> Response:
-        as_json = bool(request.url_vars.get("format"))
-        name = tilde_decode(request.url_vars["database"])
         if request.method == "OPTIONS" and datasette.cors:
             return json_response(datasette, {"ok": True})
-        if request.method not in ("GET", "HEAD"):
-            response = await failed(
-                datasette, request, True, 405, f"{request.method} is not answered here: use GET"
-            )
-            response.headers["allow"] = "GET, HEAD"
-            return response
+        method = "GET" if request.method == "HEAD" else request.method
+        if method in views:
+            return await views[method](datasette, request)
+        message = f"{request.method} is not answered here: use {' or '.join(views)}"
+        response = await failed(datasette, request, True, 405, message)
+        response.headers["allow"] = ", ".join(allowed)
+        return response
+
+    return view
+
+
+def checked(
+    answer: Callable[[Page], Awaitable[Response]],
+    tables: tuple[str, ...],
+    *,
+    wants_json: Callable[[Any], bool] = has_json_path,
+) -> View:
+    """A view that has found the database and the rights, and turns what goes wrong into an answer.
+
+    ``wants_json`` says of a request whether errors are answered in JSON or as a page.
+    """
+
+    async def view(datasette: Datasette, request: Any) -> Response:
+        json_wanted = wants_json(request)
+        name = tilde_decode(request.url_vars["database"])
         db = datasette.databases.get(name)
         if db is None or name == "_internal":
             return await failed(
-                datasette, request, as_json, 404, f"there is no database {name!r:.80}"
+                datasette, request, json_wanted, 404, f"there is no database {name!r:.80}"
             )
         try:
             await compat.require_view(datasette, request.actor, name, tables)
-            here = Page(datasette, request, db, settings_for(datasette, name), as_json)
-            template, data = await handler(here)
+            settings = settings_for(datasette, name)
+            return await answer(Page(datasette, request, db, settings, json_wanted))
         except Forbidden:
-            if not as_json:
+            if not json_wanted:
                 raise
             return await failed(
-                datasette, request, as_json, 403, "you are not allowed to see this memory", name
+                datasette, request, True, 403, "you are not allowed to see this memory", name
             )
         except LimbicError as error:
             known = None if isinstance(error, NotAMemory) else name
-            return await failed(datasette, request, as_json, error.status, str(error), known)
+            return await failed(datasette, request, json_wanted, error.status, str(error), known)
         except sqlite3.DatabaseError as error:
             log.warning("reading %s failed: %s", name, error)
             return await failed(
                 datasette,
                 request,
-                as_json,
+                json_wanted,
                 503,
                 connection.unreadable(name, error, "Datasette's log names it"),
                 name,
             )
-        if as_json:
-            public = {k: v for k, v in data.items() if not k.startswith("_")}
-            return json_response(datasette, {"ok": True, **public})
-        return Response.html(await render(datasette, request, template, here, data))
 
-    view.__name__, view.__doc__ = handler.__name__, handler.__doc__
     return view
 
 

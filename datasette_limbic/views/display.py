@@ -171,7 +171,7 @@ def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict
         contents = row.get("observations") or []
         row["_shown"] = observations(contents, terms)
         row["_more"] = max(0, len(contents) - SHOWN_OBSERVATIONS)
-    args = {k: v for k, v in here.given.items() if k != "explain"}
+    args = {k: v for k, v in here.given.items() if k not in ("explain", "search_id")}
     answer["_explain_url"] = here.url("/search?") + urlencode({**args, "explain": 1})
     answer["_plain_url"] = here.url("/search?") + urlencode(args)
     answer["_unfiltered_url"] = here.url("/search?") + urlencode(

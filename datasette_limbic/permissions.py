@@ -1,0 +1,8 @@
+"""The permission that this plugin adds, denied by default, except to root."""
+
+from __future__ import annotations
+
+RECORD = "limbic-record"
+
+# name → abbreviation (for restricted tokens) and description
+DESCRIBED = {RECORD: ("lr", "Record how a memory is used: searches, openings, ratings")}

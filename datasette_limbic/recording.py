@@ -1,0 +1,111 @@
+"""What a search or an opening leaves behind, and writing it: many at once, none spoils another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from datasette.utils.sqlite import sqlite3
+
+from . import search_log, signals
+from .search_log import OPENED, LoggedSearch
+
+log = logging.getLogger("datasette_limbic")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One use of the memory: what was shown, when, and in answer to what."""
+
+    entity_ids: tuple[int, ...]
+    moment: str
+    query: str | None = None
+    search: LoggedSearch | None = None
+    opened_from: str | None = None
+    client: str | None = None
+    actor: str | None = None
+
+    @property
+    def weight(self) -> int:
+        """About how many rows it holds, for bounds on memory."""
+        return 1 + len(self.entity_ids) + (len(self.search.candidates) if self.search else 0)
+
+
+@dataclass
+class Recorded:
+    """How many rows of each kind were written for one Recording."""
+
+    accesses: int = 0
+    co_occurrences: int = 0
+    opened: int = 0
+
+
+@dataclass
+class Outcome:
+    """One entry per Recording: what was written, or the error that left it out."""
+
+    written: list[Recorded | sqlite3.Error] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[sqlite3.Error]:
+        return [each for each in self.written if isinstance(each, sqlite3.Error)]
+
+
+def planned(recording: Recording) -> Recorded:
+    """What ``write`` will count where nothing is deleted meanwhile."""
+    shown = len(recording.entity_ids)
+    return Recorded(shown, shown * (shown - 1) // 2, shown if recording.opened_from else 0)
+
+
+def write(conn: sqlite3.Connection, recording: Recording) -> Recorded:
+    """Write one Recording within the caller's transaction.
+
+    An entity that was deleted since is left out.
+    """
+    moment = recording.moment
+    done = Recorded(
+        signals.add_access(conn, recording.entity_ids, recording.query, moment),
+        signals.add_co_occurrences(conn, recording.entity_ids, moment),
+    )
+    if recording.search is not None:
+        search_log.add_search(conn, recording.search, moment)
+    if recording.opened_from is not None:
+        for entity_id in recording.entity_ids:
+            done.opened += search_log.add_event(
+                conn,
+                recording.opened_from,
+                entity_id,
+                OPENED,
+                client=recording.client,
+                actor=recording.actor,
+                moment=moment,
+            )
+    return done
+
+
+def write_all(conn: sqlite3.Connection, recordings: Sequence[Recording]) -> Outcome:
+    """Write all of them in one transaction; one that fails is left out alone.
+
+    Raises sqlite3.Error where the transaction as a whole failed (locked, disk full): then
+    nothing of it was written.
+    """
+    outcome = Outcome()
+    conn.execute("begin immediate")
+    try:
+        for recording in recordings:
+            conn.execute("savepoint recording")
+            try:
+                outcome.written.append(write(conn, recording))
+            except sqlite3.Error as error:
+                if not conn.in_transaction:
+                    raise  # SQLite took everything back
+                conn.execute("rollback to recording")
+                outcome.written.append(error)
+            conn.execute("release recording")
+        conn.commit()
+    except BaseException:
+        if conn.in_transaction:
+            conn.rollback()
+        raise
+    return outcome
