@@ -7,7 +7,7 @@ SERVE ?= 1
 PORT ?= 8001
 JOBS ?= 2
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test load bench lint docs clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -32,6 +32,10 @@ endif
 
 test: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# minutes of a server under load, and killed under it
+load: $(VENV)/.tested
+	$(BIN)/python -m pytest -m load
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

@@ -102,8 +102,9 @@ def build(
     dimension: int = DIMENSION,
     observation_vectors: bool = False,
     archived: int = 20,
+    queries: int = 12,
 ) -> list[Query]:
-    """Write the memory, and index it. Returns queries for it."""
+    """Write the memory, and index it. Returns so many queries for it."""
     register_model()
     rng = numpy.random.default_rng(42)
     conn = connection.connect(path, create=True)
@@ -127,9 +128,9 @@ def build(
     conn.execute("update limbic_indexes set synced_at = ?", [NOW])
     conn.commit()
     conn.execute("analyze")
-    queries = _queries(conn, rng, rows)
+    found = _queries(conn, rng, rows, queries)
     conn.close()
-    return queries
+    return found
 
 
 def write_vectors(conn: Any, collection: str, rows: Any) -> None:
@@ -214,7 +215,7 @@ def _write_signals(conn: Any, rng: numpy.random.Generator, entities: int) -> Non
     )
 
 
-def _queries(conn: Any, rng: numpy.random.Generator, rows: Any, count: int = 12) -> list[Query]:
+def _queries(conn: Any, rng: numpy.random.Generator, rows: Any, count: int) -> list[Query]:
     """Three to six words of an observation, and its entity's vector with noise.
 
     The most common words of the memory stand for stop words, which no query searches for.

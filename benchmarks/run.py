@@ -14,9 +14,9 @@ from tabulate import tabulate
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import importing, quality, searching, starting, writing
+from benchmarks import importing, quality, recording, searching, starting, writing
 
-PARTS = ("search", "writing", "importing", "start", "quality")
+PARTS = ("search", "recording", "writing", "importing", "start", "quality")
 
 
 def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
@@ -46,6 +46,15 @@ def main() -> None:
         if "search" in parts:
             sizes = (2_000,) if quick else (10_000, 100_000)
             _print("Search", searching.run(folder, sizes, 2 if quick else 5))
+        if "recording" in parts:
+            _print(
+                "Recording", recording.run(folder, (2_000,) if quick else (10_000, 100_000), quick)
+            )
+            _print(
+                "Growth per recorded search",
+                recording.growth(folder, 200 if quick else 1000),
+                ".0f",
+            )
         written = writing.run(folder, quick=quick) if "writing" in parts else []
         if "importing" in parts:
             written += importing.run(folder, quick=quick)

@@ -53,7 +53,7 @@ def register_actions(datasette: Any) -> Any:
 def skip_csrf(datasette: Any, scope: dict[str, Any]) -> bool:
     from .views import posting
 
-    return posting.is_json(scope)
+    return posting.skips_csrf(datasette.setting("base_url"), scope)
 
 
 # first, so that a plugin that restricts what a token may do has the last word

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlite_utils import Database
 
 from .errors import SchemaConflict
@@ -44,6 +46,7 @@ _KEYS = {
     "co_occurrences": ["entity_a_id", "entity_b_id"],
 }
 _SHOWN = 3
+_INDEX = re.compile(r"create (?:unique )?index if not exists (\w+) on (\w+)\(")
 
 
 def check(db: Database) -> None:
@@ -99,6 +102,47 @@ def adopt(db: Database) -> None:
         db.execute(
             "update entities set last_activity_at = updated_at where last_activity_at is null"
         )
+
+
+def check_search_log(db: Database) -> None:
+    """Raise SchemaConflict where the log of searches has a ``uid`` that cannot name a search."""
+    there = set(db["limbic_searches"].columns_dict)
+    _check_case("column", {"uid"}, there, " of the table limbic_searches")
+    if "uid" not in there:
+        return
+    rows = db.execute(
+        "select uid, group_concat(id, ' and ') from limbic_searches where uid is not null"
+        f" group by uid having count(*) > 1 order by uid limit {_SHOWN}"
+    ).fetchall()
+    if rows:
+        which = "; ".join(f"{uid!r:.60} (id {ids:.60})" for uid, ids in rows)
+        raise SchemaConflict(
+            f"the table limbic_searches has several rows of one uid: {which}: "
+            "set uid to null in all but one of them, then run this again"
+        )
+
+
+def replace_index(db: Database, text: str) -> None:
+    """Run ``create … index if not exists``, in place of another index of its name and table.
+
+    One that is not as ``text`` says would be left where it stands, unique or not. Raises
+    SchemaConflict where the name is taken elsewhere.
+    """
+    found = _INDEX.match(text)
+    if found is None:
+        raise ValueError(f"no create index if not exists: {text!r:.80}")
+    name, table = found.groups()
+    for kind, owner in db.execute(
+        "select type, tbl_name from sqlite_master where lower(name) = lower(?)", [name]
+    ).fetchall():
+        if (kind, owner.lower()) != ("index", table):
+            where = f" of the table {owner}" if kind == "index" else ""
+            raise SchemaConflict(
+                f"{name} is the name of another {kind}{where} in this file, where a memory has "
+                f"an index of the table {table}: rename or drop it, then run this again"
+            )
+        db.execute(f"drop index {name}")
+    db.execute(text)
 
 
 def _check_case(what: str, ours: set[str], there: set[str], where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from datasette.utils import StartupError, actor_matches_allow
 from datasette.utils.sqlite import sqlite3
 
 from . import permissions
+
+log = logging.getLogger("datasette_limbic")
 
 ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
 T = TypeVar("T")
@@ -100,19 +103,25 @@ def actions(described: dict[str, tuple[str, str]]) -> list[Any]:
 
 
 def granted(datasette: Datasette, actor: dict[str, Any] | None, action: str, database: str) -> Any:
-    """0.65: root may, and so may whom a ``permissions`` block of the metadata names, as in 1.0.
+    """0.65: what a ``permissions`` block of the metadata says, that of the database first.
 
-    None where neither says anything.
+    Blocks read as in 1.0: one that does not name an actor denies it, root too. Where there is
+    none, root may, and None leaves everybody else to the default.
     """
-    if actor and actor.get("id") == "root":
-        return True
     for block in (
         datasette.metadata("permissions", database=database, fallback=False),
         datasette.metadata("permissions"),
     ):
-        if isinstance(block, dict) and action in block:
-            return actor_matches_allow(actor, block[action])
-    return None
+        allow = block.get(action) if isinstance(block, dict) else None
+        if allow is None:
+            continue
+        if isinstance(allow, int):  # true and false, or 1 and 0 as the command line gives them
+            return bool(allow)
+        if not isinstance(allow, dict):
+            log.error("permissions: %s is %r, which allows nobody: use a mapping", action, allow)
+            return False
+        return actor_matches_allow(actor, allow)
+    return True if actor and actor.get("id") == "root" else None
 
 
 async def execute_write(db: Database, function: Callable[[Any], T]) -> T:

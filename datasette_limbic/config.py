@@ -22,6 +22,7 @@ RECENCIES = ("access", "activity", "freshest")
 FUSIONS = ("document", "fused")
 
 MAX_LIMIT = 100
+MAX_D_MAX = 1_000_000
 MAX_QUERY = 2048
 
 # Lowest cosine similarity of the best hit at which an answer counts as confident, by model:
@@ -201,7 +202,7 @@ def number(name: str, value: Any, low: float, high: float, *, whole: bool = Fals
         if isinstance(value, bool):
             raise ValueError
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = float("nan")
     if not low <= found <= high or (whole and found != int(found)):
         kind = "whole number" if whole else "number"
@@ -232,6 +233,7 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "insight_half_life_days": (0.01, 1e6, False),
     "knn_time_limit_ms": (1, 600_000, True),
     "baseline_share": (0, 1, False),
+    "d_max": (1, MAX_D_MAX, True),
 }
 _CHOICES = {"mode": MODES, "strategy": STRATEGIES, "recency": RECENCIES, "fusion": FUSIONS}
 

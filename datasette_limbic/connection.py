@@ -193,7 +193,7 @@ def unreadable(
             f"a row of {path} holds a value that ranking cannot use, such as a count that is no "
             f"number: {more}"
         )
-    if "no such table" in text or "no such column" in text:
+    if any(part in text for part in ("no such table", "no such column", "has no column")):
         return (
             f"{path} lacks part of a memory ({text}): run 'datasette limbic init' on its file "
             "to bring it up to date"

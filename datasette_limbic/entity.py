@@ -7,13 +7,15 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import schema, scoring, times
+from . import schema, scoring, text, times
+from .access_weeks import accesses_by_week
 from .config import Settings
 from .errors import UnknownEntity
 
 PAGE = 100
 PARTNERS = 20
 LOG = 20
+LONGEST_NAME = 500
 
 OUT = """select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.valid_to,
   t.id as entity_id, t.name as entity_name, t.entity_type, t.archived_at
@@ -38,10 +40,11 @@ def entity_detail(
     settings: Settings | None = None,
     now: str | None = None,
     page: int = 1,
+    size: int = PAGE,
 ) -> dict[str, Any]:
     """Everything about one entity, by id or by name.
 
-    Lists longer than 100 come a ``page`` at a time. Raises UnknownEntity and NotAMemory.
+    Lists longer than ``size`` come a ``page`` at a time. Raises UnknownEntity and NotAMemory.
     """
     settings = settings or Settings()
     schema.require_memory(conn)
@@ -53,7 +56,7 @@ def entity_detail(
         )
     row = found[0]
     now = now or times.now_sql()
-    args = {"id": row["id"], "page": PAGE, "skip": (page - 1) * PAGE, "now": now}
+    args = {"id": row["id"], "page": size, "skip": (page - 1) * size, "now": now}
     counts = _rows(
         conn,
         """select
@@ -72,7 +75,7 @@ def entity_detail(
         "counts": counts,
         "page": page,
         "pages": max(
-            1, -(-max(counts[k] for k in ("observations", "relations_out", "relations_in")) // PAGE)
+            1, -(-max(counts[k] for k in ("observations", "relations_out", "relations_in")) // size)
         ),
         "observations": _rows(
             conn,
@@ -84,10 +87,23 @@ def entity_detail(
         ),
         "relations_out": _rows(conn, OUT, args),
         "relations_in": _rows(conn, IN, args),
-        "signals": _signals(conn, args),
+        "signals": _signals(conn, args, settings),
         "limbic": _factors(conn, row, args, settings),
         "now": now,
     }
+
+
+def alike(conn: sqlite3.Connection, name: str) -> list[str]:
+    """Names of up to 3 entities that are ``name`` but for case, accents, points and spaces."""
+    tokens = text.fts_tokens(name)
+    if not tokens or len(name) > LONGEST_NAME:
+        return []
+    found = conn.execute(
+        """select e.name from _limbic_fts f join entities e on e.id = f.rowid / 2
+        where _limbic_fts match ? and f.rowid % 2 = 0 order by e.id limit 100""",
+        [f'name : "{" ".join(tokens)}"'],
+    )
+    return [row[0] for row in found if text.fts_tokens(str(row[0])) == tokens][:3]
 
 
 def _rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -96,7 +112,9 @@ def _rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[d
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _signals(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
+def _signals(
+    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings
+) -> dict[str, Any]:
     access = _rows(
         conn, "select access_count, last_access from entity_access where entity_id = :id", args
     )
@@ -109,18 +127,45 @@ def _signals(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any
             order by accessed_at desc, id desc limit {LOG}""",
             args,
         ),
-        "co_occurrences": _rows(
-            conn,
-            f"""select e.id, e.name, c.co_count, c.last_co from (
-              select entity_b_id as id, co_count, last_co from co_occurrences
-                where entity_a_id = :id
-              union all
-              select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
-            ) c join entities e on e.id = c.id
-            order by c.co_count desc, c.last_co desc, e.id limit {PARTNERS}""",
-            args,
-        ),
+        **accesses_by_week(conn, args["id"], now=args["now"]),
+        "co_occurrences": _partners(conn, args, settings),
     }
+
+
+def _partners(
+    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings
+) -> list[dict[str, Any]]:
+    """What comes up together with the entity most often, and what each pair weighs in ranking.
+
+    ``decay`` is what time has left of it (0 to 1), ``boost`` what it adds to ``cooc_boost``.
+    """
+    partners = _rows(
+        conn,
+        f"""select e.id, e.name, e.archived_at, c.co_count, c.last_co,
+        max(0, cast(c.co_count as integer)) as n from (
+          select entity_b_id as id, co_count, last_co from co_occurrences
+            where entity_a_id = :id
+          union all
+          select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
+        ) c join entities e on e.id = c.id
+        order by n desc, c.last_co desc, e.id limit {PARTNERS}""",
+        args,
+    )
+    p = settings.parameters()
+    for partner in partners:
+        hours = times.hours_since(partner["last_co"], args["now"])
+        # log2(1 + 1) is 1: the term of a single time together is its decay
+        partner["decay"], partner["boost"] = (
+            scoring.cooc_term(
+                count,
+                hours,
+                lambda_hourly=p.lambda_hourly,
+                floor=p.cooc_temporal_floor,
+                unknown=p.unknown_temporal,
+            )
+            for count in (1, partner.pop("n"))
+        )
+    return partners
 
 
 def _factors(

@@ -60,10 +60,12 @@ def m002_sources(db: Database) -> None:
 @migrations()
 def m003_signals(db: Database) -> None:
     """Searches get a name that answers can tell; indexes by time for pruning."""
-    if "uid" not in db["limbic_searches"].columns_dict:
-        db.table("limbic_searches").add_column("uid", str)
+    log = db.table("limbic_searches")
+    adoption.check_search_log(db)
+    if "uid" not in log.columns_dict:
+        log.add_column("uid", str)
     for text in statements("signals"):
-        db.execute(text)
+        adoption.replace_index(db, text)
 
 
 def init(conn: sqlite3.Connection) -> list[str]:

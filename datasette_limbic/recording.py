@@ -31,6 +31,11 @@ class Recording:
         """About how many rows it holds, for bounds on memory."""
         return 1 + len(self.entity_ids) + (len(self.search.candidates) if self.search else 0)
 
+    @property
+    def rows(self) -> int:
+        """About how many rows it writes, for bounds on a transaction."""
+        return self.weight + planned(self).co_occurrences
+
 
 @dataclass
 class Recorded:
@@ -45,11 +50,11 @@ class Recorded:
 class Outcome:
     """One entry per Recording: what was written, or the error that left it out."""
 
-    written: list[Recorded | sqlite3.Error] = field(default_factory=list)
+    written: list[Recorded | Exception] = field(default_factory=list)
 
     @property
-    def failed(self) -> list[sqlite3.Error]:
-        return [each for each in self.written if isinstance(each, sqlite3.Error)]
+    def failed(self) -> list[Exception]:
+        return [each for each in self.written if isinstance(each, Exception)]
 
 
 def planned(recording: Recording) -> Recorded:
@@ -97,7 +102,7 @@ def write_all(conn: sqlite3.Connection, recordings: Sequence[Recording]) -> Outc
             conn.execute("savepoint recording")
             try:
                 outcome.written.append(write(conn, recording))
-            except sqlite3.Error as error:
+            except Exception as error:  # not SQLite's alone: a number too large, half a letter
                 if not conn.in_transaction:
                     raise  # SQLite took everything back
                 conn.execute("rollback to recording")

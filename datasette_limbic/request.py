@@ -15,6 +15,7 @@ from datasette.utils.sqlite import sqlite3
 from . import scoring, times
 from .config import (
     FUSIONS,
+    MAX_D_MAX,
     MAX_LIMIT,
     MAX_QUERY,
     MODES,
@@ -135,6 +136,8 @@ def parse(
     for name in base:
         if name in values:
             base[name] = number(name, values[name], float("-inf"), float("inf"))
+    # a number of rows in the statement
+    base["d_max"] = number("d_max", base["d_max"], 1, MAX_D_MAX, whole=True)
     try:
         parameters = Parameters(**base)
     except ValueError as error:

@@ -24,6 +24,8 @@ from .search import BASELINE, LIMBIC
 from .search_log import LoggedSearch
 
 MAX_OPEN = MAX_LIMIT
+# Observations and relations of each kind that one answer holds, so that it fits into memory.
+MAX_OPEN_ROWS = 10_000
 MAX_CLIENT = 200
 # Arguments that choose a ranking: who gives one of them takes no part in comparing rankings.
 _RANKING = frozenset(
@@ -86,8 +88,11 @@ def serve_open(
 ) -> tuple[dict[str, Any], Recording | None]:
     """Entities whole, by exact name or id, and what is to be recorded. Reads only.
 
-    Each once, in the order given. ``unknown`` of the answer names what is not there. Archived
-    ones are answered too, and say so. Raises BadParameter for more than MAX_OPEN.
+    Each once, in the order given: ``entity.entity_detail`` without its paging. MAX_OPEN_ROWS are
+    shared out evenly; where a list of an entity holds more than its share, ``cut`` is true and
+    ``counts`` says how many there are. ``unknown`` of the answer names what is not there, and
+    ``suggestions`` the names that differ from an unknown one in case, accents and points alone.
+    Archived ones are answered too, and say so. Raises BadParameter for more than MAX_OPEN.
     """
     schema.require_memory(conn)
     wanted: list[int | str] = [*dict.fromkeys(names), *dict.fromkeys(ids)]
@@ -99,21 +104,34 @@ def serve_open(
             "since every pair of them is recorded"
         )
     now = now or times.now_sql()
+    share = max(entity.PAGE, MAX_OPEN_ROWS // len(wanted))
     found: dict[int, dict[str, Any]] = {}
     unknown: list[int | str] = []
     for each in wanted:
         try:
-            detail = entity.entity_detail(conn, each, settings=settings, now=now)
+            detail = entity.entity_detail(conn, each, settings=settings, now=now, size=share)
         except UnknownEntity:
             unknown.append(each)
         else:
-            found.setdefault(detail["id"], detail)
-    answer = {"entities": list(found.values()), "unknown": unknown, "now": now}
+            found.setdefault(detail["id"], _unpaged(detail))
+    names = [each for each in unknown if isinstance(each, str)]
+    answer = {
+        "entities": list(found.values()),
+        "unknown": unknown,
+        "suggestions": {name: near for name in names if (near := entity.alike(conn, name))},
+        "now": now,
+    }
     if not found:
         return answer, None
     return answer, Recording(
         tuple(found), times.now_sql(), opened_from=search_id, client=client, actor=actor
     )
+
+
+def _unpaged(detail: dict[str, Any]) -> dict[str, Any]:
+    cut = detail["pages"] > 1
+    whole = {key: value for key, value in detail.items() if key not in ("page", "pages")}
+    return {**whole, "cut": cut}
 
 
 def recorded(
@@ -204,7 +222,7 @@ def _write(
     if entry is None:
         return recorded(None, reason=reason)
     [done] = recording.write_all(conn, [entry]).written
-    if isinstance(done, sqlite3.Error):
+    if isinstance(done, Exception):
         raise done
     return recorded(entry, done)
 
@@ -224,8 +242,9 @@ def rate(
     ``entity`` is the id, or the name that the search showed. ``unlogged`` is the search itself
     where it may not be logged yet, as on a page, where looking left no trace. One transaction of
     its own. Raises BadParameter, UnknownSearch where there is no such search or the entity was
-    none of its candidates, and sqlite3.Error where it cannot be written.
+    none of its candidates, NotAMemory, and sqlite3.Error where it cannot be written.
     """
+    schema.require_memory(conn)
     choice("rating", rating, search_log.RATINGS)
     client = client_name(client)
     moment = times.now_sql()
@@ -251,4 +270,4 @@ def client_name(value: Any) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > MAX_CLIENT:
         raise BadParameter(f"client is {value!r:.60}: use a name of up to {MAX_CLIENT} characters")
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return value.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")

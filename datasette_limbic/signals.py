@@ -14,6 +14,7 @@ from datasette.utils.sqlite import sqlite3
 from . import times
 from .errors import BadParameter
 
+# NULL counts as nothing: a table that was taken over may hold it.
 # One statement each, so that SQLite does all the work of a call and other threads run meanwhile.
 _LOG = """insert into entity_access_log(entity_id, entity_name, query, accessed_at)
 select e.id, e.name, :query, :moment
@@ -21,15 +22,15 @@ from json_each(:ids) given cross join entities e on e.id = given.value order by 
 _ACCESS = """insert into entity_access(entity_id, access_count, last_access)
 select e.id, 1, :moment from json_each(:ids) given cross join entities e on e.id = given.value
 where true
-on conflict(entity_id) do update set access_count = access_count + 1,
-  last_access = max(last_access, excluded.last_access)"""
+on conflict(entity_id) do update set access_count = coalesce(access_count, 0) + 1,
+  last_access = max(coalesce(last_access, ''), excluded.last_access)"""
 _PAIRS = """insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
 select a.id, b.id, 1, :moment
 from json_each(:ids) x cross join entities a on a.id = x.value
 cross join json_each(:ids) y cross join entities b on b.id = y.value
 where y.value > x.value
-on conflict(entity_a_id, entity_b_id) do update set co_count = co_count + 1,
-  last_co = max(last_co, excluded.last_co)"""
+on conflict(entity_a_id, entity_b_id) do update set co_count = coalesce(co_count, 0) + 1,
+  last_co = max(coalesce(last_co, ''), excluded.last_co)"""
 
 
 def record_access(

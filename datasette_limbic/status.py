@@ -11,6 +11,7 @@ from . import connection, schema, times
 from .config import Settings
 from .index_state import index_state
 from .request import applied_parameters
+from .signal_figures import signal_figures
 
 TYPES = 30
 VALID_TABLES = ("entities", "observations", "relations")
@@ -40,7 +41,7 @@ UNREADABLE_VALIDITY = "select " + " + ".join(
 
 
 def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dict[str, Any]:
-    """Counts, types, vectors and whether they are in step, parameters in force, recency.
+    """Counts, types, signals, vectors and whether they are in step, parameters in force, recency.
 
     Reads only. Raises NotAMemory.
     """
@@ -58,6 +59,7 @@ def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dic
     return {
         "counts": counts,
         "unreadable_validity": unreadable,
+        "signals": signal_figures(conn, settings),
         "types": [
             {"entityType": row[0], "count": row[1]}
             for row in conn.execute(

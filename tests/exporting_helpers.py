@@ -41,9 +41,10 @@ insert into co_occurrences values (1, 2, 3, '2026-02-03 04:05:06');
 insert into limbic_parameters(version, beta_sal, gamma, source, evidence, log_digest, applied_by)
   values (1, 0.5, 0.01, 'manual', null, null, 'root'),
   (2, 0.7, 0.02, 'tuned', '{"ndcg": 0.61}', 'ab', null);
-insert into limbic_searches(id, query, mode, strategy, result_limit, now, parameters,
+insert into limbic_searches(id, uid, query, mode, strategy, result_limit, now, parameters,
   parameters_version, policy, treatment, probability, client, actor)
-  values (1, 'who', 'hybrid', 'auto', 10, '2026-02-03', '{}', 2, 'limbic', 0, 0.5, 'c', null);
+  values (1, 'ab12', 'who', 'hybrid', 'auto', 10, '2026-02-03', '{}', 2, 'baseline', 0, 0.5, 'c',
+  null);
 insert into limbic_search_candidates(search_id, entity_id, entity_name, returned, baseline_rank,
   treatment_rank, cosine_sim, final_score) values (1, 1, 'Ana', 1, 1, 2, 0.123456789012345678, 0.5),
   (1, 99, 'gone', 0, 2, 1, null, null);

@@ -9,6 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from datasette_limbic import connection, serving
 from datasette_limbic.cli import COMMANDS, limbic
 
 NOW = "2026-11-29 12:00:00"
@@ -99,6 +100,27 @@ def test_status_says_what_there_is(demo_db):
     found = json.loads(run("status", demo_db, "--json"))
     assert found["counts"]["relations"] == 96
     assert found["recency"]["recency_half_life_days"] == 180
+
+
+def test_status_says_what_use_has_left(demo_db):
+    assert "searches recorded: none yet" in run("status", demo_db)
+    conn = connection.connect(demo_db)
+    for client in ("agent-a", "agent-a", None):
+        answer = serving.search_semantic(conn, "geocoder", client=client, actor=client and "ana")
+    serving.rate(conn, answer["search_id"], answer["results"][0]["id"], "useful")
+    conn.close()
+    text = run("status", demo_db)
+    for part in (
+        "searches recorded: 3, from 20",
+        "by agent-a (actor ana): 2, last 20",
+        "by an unnamed client (not signed in): 1, last 20",
+        "opened from a search 0, rated useful 1, not useful 0; last access 20",
+        "logs are kept for ever",
+    ):
+        assert part in text, part
+    found = json.loads(run("status", demo_db, "--json"))["signals"]
+    assert found["searches"]["count"] == 3
+    assert "since_start" not in found  # of a server, not of the file
 
 
 def test_status_of_a_memory_without_vectors_says_what_to_do(empty_db):

@@ -16,12 +16,16 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from view_helpers import ONE_POINT_ZERO, as_actor
 
 from datasette_limbic import api, connection, request, schema
 from datasette_limbic.cli import COMMANDS, limbic
 from datasette_limbic.config import Settings
 from datasette_limbic.sql_functions import FUNCTIONS
 from datasette_limbic.views import ROUTES
+from datasette_limbic.views import open as open_view
+from datasette_limbic.views import search as search_view
+from datasette_limbic.views.feedback import BODY as FEEDBACK
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -46,28 +50,40 @@ def test_there_are_pages():
 # nothing is undocumented -----------------------------------------------------------------------
 
 
-def _options() -> list[tuple[str, str]]:
-    found = []
+def _all_commands() -> dict[str, click.Command]:
+    """Every command by what is typed for it, those of a group among them: "record open"."""
+    found: dict[str, click.Command] = {}
     for name in COMMANDS:
         command = limbic.get_command(click.Context(limbic), name)
         assert command is not None
-        found += [
-            (name, option)
-            for param in command.params
-            if isinstance(param, click.Option)
-            for option in param.opts
-        ]
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {below}": each for below, each in command.commands.items()}
     return found
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def _options() -> list[tuple[str, str]]:
+    return [
+        (name, option)
+        for name, command in _all_commands().items()
+        for param in command.params
+        if isinstance(param, click.Option)
+        for option in param.opts
+    ]
+
+
+def _command_heading(name: str) -> str:
+    return f"\n{'###' if ' ' in name else '##'} datasette limbic {name}\n"
+
+
+@pytest.mark.parametrize("name", _all_commands())
 def test_command_is_documented(name):
-    assert f"\n## datasette limbic {name}\n" in page("cli")
+    assert _command_heading(name) in page("cli")
 
 
 @pytest.mark.parametrize(("name", "option"), _options())
 def test_option_is_documented(name, option):
-    section = page("cli").split(f"\n## datasette limbic {name}\n")[1].split("\n## ")[0]
+    section = page("cli").split(_command_heading(name))[1].split("\n##")[0]
     assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", section)
 
 
@@ -90,6 +106,10 @@ def test_limbic_settings_keys_are_documented(demo_db):
     assert [key for key in keys if f"| `{key}` |" not in page("settings")] == []
 
 
+# answered to POST alone: they have no page, and so no address of a twin
+POSTED = ("/open", "/feedback")
+
+
 @pytest.mark.parametrize("pattern", [pattern for pattern, _view in ROUTES[:-1]])
 def test_route_is_documented(pattern):
     path = pattern.removeprefix("^").removesuffix("$").removesuffix("/?")
@@ -99,8 +119,21 @@ def test_route_is_documented(pattern):
     path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path)
     assert "(" not in path, path
     code = code_of("json-api")
-    assert path in code
-    assert f"{path}.json" in code
+    if path.endswith((*POSTED, "/search")):
+        assert f"POST {path}" in code
+    if not path.endswith(POSTED):
+        assert path in code
+        assert f"{path}.json" in code
+
+
+@pytest.mark.parametrize(
+    ("heading", "keys"),
+    [("Search and record", search_view.BODY), ("Open", open_view.BODY), ("Feedback", FEEDBACK)],
+)
+def test_key_of_a_body_is_documented(heading, keys):
+    section = page("json-api").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    known = {*request.ARGUMENTS, *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)}
+    assert set(keys) - known == set()
 
 
 @pytest.mark.parametrize("name", request.ARGUMENTS)
@@ -188,11 +221,12 @@ def test_every_page_is_on_the_map():
 # examples run ----------------------------------------------------------------------------------
 
 
-def test_python_examples(demo_db, monkeypatch):
+@pytest.mark.parametrize(("name", "least"), [("python-api", 30), ("signals", 10)])
+def test_python_examples(name, least, demo_db, monkeypatch):
     monkeypatch.chdir(demo_db.parent)
-    source = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", page("python-api"), re.M | re.S))
-    assert source.count(">>>") > 30
-    test = doctest.DocTestParser().get_doctest(source, {}, "docs/python-api.md", None, 0)
+    source = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", page(name), re.M | re.S))
+    assert source.count(">>>") > least
+    test = doctest.DocTestParser().get_doctest(source, {}, f"docs/{name}.md", None, 0)
     out = io.StringIO()
     results = doctest.DocTestRunner().run(test, out=out.write)
     conn = test.globs.get("conn")
@@ -275,8 +309,44 @@ def shape(value: Any) -> Any:
     return "…"
 
 
-@pytest.mark.parametrize(("url", "documented"), _marked(r"answer: (\S+)", "json"))
+@pytest.mark.parametrize(("url", "documented"), _marked(r"answer: (/\S+)", "json"))
 async def test_json_examples(url, documented, demo_db, make_datasette):
     datasette = make_datasette(demo_db)
     answer = (await datasette.client.get(url)).json()
     assert shape(json.loads(documented)) == shape(answer)
+
+
+def _post_examples() -> list[tuple[str, str]]:
+    """Of each answer to a POST on the page: the last command before it, and the answer."""
+    pieces = page("json-api").split("\n<!-- answer -->\n```json\n")
+    commands = [re.findall(r"^curl [^`]* -d '[^`]*", piece, re.M)[-1] for piece in pieces[:-1]]
+    return list(zip(commands, [piece.split("\n```")[0] for piece in pieces[1:]], strict=True))
+
+
+async def test_post_examples(demo_db, make_datasette):
+    """In the order of the page, since one search is opened and rated after it."""
+    datasette = make_datasette(demo_db)
+    if ONE_POINT_ZERO:
+        datasette.root_enabled = True
+    await datasette.invoke_startup()
+    real: dict[str, str] = {}
+    examples = _post_examples()
+    assert len(examples) >= 3
+    for command, documented in examples:
+        words = shlex.split(command.replace("\\\n", " "))
+        given = json.loads(words[words.index("-d") + 1])
+        if "search_id" in given:
+            given["search_id"] = real[given["search_id"]]
+        response = await datasette.client.post(
+            words[1].removeprefix("http://127.0.0.1:8001"),
+            content=json.dumps(given).encode(),
+            headers={"content-type": words[words.index("-H") + 1].removeprefix("content-type: ")},
+            cookies=as_actor(datasette, {"id": "root"}),
+        )
+        answer, expected = response.json(), json.loads(documented)
+        assert answer["ok"], answer
+        assert shape(expected) == shape(answer)
+        for key in ("recorded", "unknown", "rating", "name"):
+            assert answer.get(key) == expected.get(key)
+        if "results" in expected:
+            real[expected["search_id"]] = answer["search_id"]

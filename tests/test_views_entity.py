@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasette.utils.sqlite import sqlite3
-from view_helpers import base, get, get_json, links, text_of
+from view_helpers import as_actor, base, get, get_json, links, text_of, write
 
-from datasette_limbic import connection
+from datasette_limbic import connection, scoring, serving, signals
 
 
 def entity_id(path: Path, name: str) -> int:
@@ -17,14 +18,6 @@ def entity_id(path: Path, name: str) -> int:
     found: int = conn.execute("select id from entities where name = ?", [name]).fetchone()[0]
     conn.close()
     return found
-
-
-def write(path: Path, *statements: tuple[str, list[Any]]) -> None:
-    conn = connection.connect(path)
-    for sql, values in statements:
-        conn.execute(sql, values)
-    conn.commit()
-    conn.close()
 
 
 async def test_json_and_page_hold_the_whole_entity(demo_db: Path, make_datasette: Any) -> None:
@@ -124,6 +117,7 @@ async def test_an_entity_about_which_nothing_is_known(empty_db: Path, make_datas
     assert "This entity has no observations." in words
     assert "never accessed" in words
     assert words.count("Nothing recorded.") == 2
+    assert "No access was logged." in words
 
 
 ODD_ROWS = [
@@ -183,3 +177,147 @@ async def test_what_ranking_cannot_use_ends_in_a_sentence(
     assert response.status_code == 503
     assert "This memory cannot be read now" in response.text
     await get_json(datasette, f"{base(demo_db)}/entity/3.json")
+
+
+NOW = "2026-11-29 12:00:00"
+
+
+def used(path: Path) -> None:
+    """Accesses of entity 3 in three weeks, and of times that only some programs write."""
+    conn = connection.connect(path)
+    with conn:
+        conn.execute("delete from entity_access_log")
+        conn.execute("delete from co_occurrences")
+    for moment, query in (
+        ("2026-11-24", "vans"),
+        ("2026-11-24T10:00:00+02:00", None),
+        ("2026-11-10", "vans"),
+        ("2025-01-01", "vans"),
+        ("2026-12-24", "vans"),
+    ):
+        signals.record_access(conn, [3], query, now=moment)
+    with conn:
+        for moment in ("1795392000", "1795392000000", "soon"):
+            conn.execute(
+                "insert into entity_access_log(entity_id, entity_name, accessed_at)"
+                " values (3, 'x', ?)",
+                [moment],
+            )
+    for other, moment in ((4, "2026-11-29"), (4, "2026-11-29"), (5, "2025-11-29"), (10, "x")):
+        signals.record_co_occurrences(conn, [3, other], now="2026-01-01")
+        with conn:
+            conn.execute(
+                "update co_occurrences set last_co = ? where entity_b_id = ?", [moment, other]
+            )
+    conn.close()
+
+
+async def test_signals_over_time_in_json_and_as_a_picture(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    datasette = make_datasette(demo_db)
+    url = f"{base(demo_db)}/entity/3"
+    found = (await get_json(datasette, f"{url}.json?now={NOW}"))["signals"]
+    assert len(found["weeks"]) == 26
+    assert [week for week in found["weeks"] if week["accesses"]] == [
+        {"week": "2026-11-09", "accesses": 1, "searched": 1, "opened": 0},
+        {"week": "2026-11-23", "accesses": 4, "searched": 1, "opened": 3},
+    ]
+    assert found["outside_weeks"] == {"earlier": 1, "later": 1, "unreadable": 1}
+    page = (await get(datasette, f"{url}?now={NOW}")).text
+    [picture] = re.findall(r'<svg class="limbic-chart".*?</svg>', page, re.S)
+    assert 'role="img" aria-labelledby="limbic-weeks limbic-weeks-desc"' in picture
+    assert "5 accesses in 26 weeks, from 2026-06-01 to the week of 2026-11-23" in picture
+    assert re.findall("<title>(.*?)</title>", picture) == [
+        "Week of 2026-11-09: 1 access (1 found by a search, 0 opened by name)",
+        "Week of 2026-11-23: 4 accesses (1 found by a search, 3 opened by name)",
+    ]
+    assert re.findall('class="limbic-(searched|opened)"', picture) == [
+        *("searched", "searched", "opened")
+    ]
+    words = text_of(page)
+    assert "1 access was before 2026-06-01." in words
+    assert "1 access is dated after the last of these weeks." in words
+    assert "1 access has a time that cannot be read." in words
+    assert "2026-11-23 4 1 3 2026-11-09 1 1 0" in words  # the same as a table
+    early = await get_json(datasette, f"{url}.json?now=2025-01-03")
+    assert [week["accesses"] for week in early["signals"]["weeks"]][-1] == 1
+    assert early["signals"]["outside_weeks"] == {"earlier": 0, "later": 6, "unreadable": 1}
+
+
+async def test_no_picture_where_all_accesses_are_old(demo_db: Path, make_datasette: Any) -> None:
+    used(demo_db)
+    page = (await get(make_datasette(demo_db), f"{base(demo_db)}/entity/3?now=2036-01-01")).text
+    assert "limbic-chart" not in page
+    assert "None in the last 26 weeks." in text_of(page)
+    assert "7 accesses were before" in text_of(page)
+
+
+async def test_partners_fade_as_they_do_in_ranking(demo_db: Path, make_datasette: Any) -> None:
+    used(demo_db)
+    datasette = make_datasette(demo_db, config={"lambda_hourly": 0.0003})
+    url = f"{base(demo_db)}/entity/3"
+    partners = (await get_json(datasette, f"{url}.json?now={NOW}"))["signals"]["co_occurrences"]
+    assert [(p["id"], p["co_count"]) for p in partners] == [(4, 2), (10, 1), (5, 1)]
+    decays = {p["id"]: p["decay"] for p in partners}
+    assert decays[10] == scoring.UNKNOWN_TEMPORAL
+    # half a day, and a year and half a day: that is below the floor
+    assert decays[4] == pytest.approx(2.718281828459045 ** (-0.0003 * 12))
+    assert decays[5] == scoring.COOC_TEMPORAL_FLOOR
+    hours = {4: 12, 10: None, 5: 366 * 24}
+    for p in partners:
+        assert p["boost"] == pytest.approx(
+            scoring.cooc_term(p["co_count"], hours[p["id"]], lambda_hourly=0.0003)
+        )
+    page = (await get(datasette, f"{url}?now={NOW}")).text
+    part = page.split('class="limbic-partners"')[1].split("</ol>")[0]
+    assert links(part) == [f"{base(demo_db)}/entity/{p['id']}" for p in partners]
+    assert [float(w) for w in re.findall(r'limbic-full" width="([\d.]+)"', part)] == [120, 60, 60]
+    assert [float(w) for w in re.findall(r'limbic-now" width="([\d.]+)"', part)] == pytest.approx(
+        [120 * decays[4], 30, 6], abs=0.01
+    )
+    assert "2 times, last 2026-11-29" in text_of(part)
+    assert text_of(page).count("archived") == 1  # Kafka trial
+
+
+async def test_ratings_are_shown_to_whom_may_see_them_alone(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    conn = connection.connect(demo_db)
+    for ratings in (["not_useful", "useful"], ["useful"], ["not_useful"]):
+        answer = serving.search_semantic(conn, "who fixed the geocoder")
+        number = answer["results"][0]["id"]
+        for rating in ratings:
+            serving.rate(conn, answer["search_id"], number, rating)
+    for _ in range(2):
+        serving.open_nodes(conn, ids=[number], search_id=answer["search_id"])
+    conn.close()
+    only_root = {"tables": {"limbic_feedback": {"allow": {"id": "root"}}}}
+    datasette = make_datasette(demo_db, metadata={"databases": {demo_db.stem: only_root}})
+    url = f"{base(demo_db)}/entity/{number}"
+    hidden = await get_json(datasette, url + ".json")
+    assert hidden["signals"]["events"] is None
+    assert "rated useful" not in text_of((await get(datasette, url)).text)
+    root = {"cookies": as_actor(datasette, {"id": "root"})}
+    shown = await get_json(datasette, url + ".json", **root)
+    # the last rating of each search counts, every opening does
+    assert shown["signals"]["events"] == {"opened": 2, "useful": 2, "not_useful": 1}
+    words = text_of((await get(datasette, url, **root)).text)
+    assert "After a search: opened 2 · rated useful 2, not useful 1" in words
+
+
+@pytest.mark.parametrize("table", ["entity_access_log", "co_occurrences", "limbic_feedback"])
+async def test_signals_with_strange_values_break_no_page(
+    table: str, demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    column = {"entity_access_log": "accessed_at", "co_occurrences": "last_co"}.get(
+        table, "created_at"
+    )
+    datasette = make_datasette(demo_db)
+    for value in ("x'ff00'", "'now'", "9e999", "-1", "''", "'2026-11-31'", "1795392000", "'🚀'"):
+        write(demo_db, (f"update {table} set {column} = {value}", []))
+        for suffix in ("", ".json"):
+            response = await get(datasette, f"{base(demo_db)}/entity/3{suffix}?now={NOW}")
+            assert response.status_code == 200, (value, response.text[-500:])

@@ -6,9 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_helpers import as_actor, base, get, get_json, links, text_of
+from view_helpers import (
+    AGENT,
+    as_actor,
+    base,
+    get,
+    get_json,
+    links,
+    post_json,
+    recording_datasette,
+    text_of,
+    write,
+)
 
-from datasette_limbic import connection
+from datasette_limbic import connection, recorder, serving
 from datasette_limbic.status import status
 
 
@@ -203,3 +214,182 @@ async def test_the_overview_shows_it_only_where_there_is_some(
     conn.commit()
     conn.close()
     assert "2 rows with a" in text_of((await get(datasette, base(demo_db))).text)
+
+
+def used(path: Path) -> None:
+    """Three searches of two clients, what was opened from one and rated in two of them."""
+    conn = connection.connect(path)
+    for client, actor in (("agent-a", "ana"), ("agent-a", "ana"), (None, None)):
+        answer = serving.search_semantic(conn, "geocoder", limit=3, client=client, actor=actor)
+        first, second, _ = (row["id"] for row in answer["results"])
+        if client:
+            serving.rate(conn, answer["search_id"], first, "not_useful")
+            serving.rate(conn, answer["search_id"], first, "useful")
+    serving.open_nodes(conn, ids=[second], search_id=answer["search_id"])
+    conn.close()
+
+
+async def test_signals_say_how_much_by_whom_and_how_writing_went(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    config = {"log_retention_days": 90, "baseline_share": 0.1}
+    datasette = recording_datasette(make_datasette, demo_db, config=config)
+    agent = {"cookies": as_actor(datasette, AGENT)}
+    url = base(demo_db)
+    await post_json(datasette, f"{url}/search", {"query": "vans", "client": "b", "wait": True})
+    found = (await get_json(datasette, url + ".json", **agent))["signals"]
+    assert (found["recording"], found["reason"]) == (True, None)
+    assert found["searches"]["count"] == 4
+    assert found["searches"]["first"] < found["searches"]["last"] <= found["last_access"]
+    assert [(e["client"], e["actor"], e["searches"]) for e in found["by"]] == [
+        ("agent-a", "ana", 2),
+        ("b", "agent", 1),
+        (None, None, 1),
+    ]
+    assert found["events"] == {"opened": 1, "useful": 2, "not_useful": 0}
+    assert (found["log_retention_days"], found["baseline_share"]) == (90, 0.1)
+    assert (found["since_start"]["written"], found["since_start"]["failed"]) == (1, 0)
+    words = text_of((await get(datasette, url, **agent)).text)
+    for said in (
+        "What you ask this memory by POST is recorded",
+        "Searches recorded 4 from 20",
+        "Rated useful 2 0 not useful",
+        "Written since the start 1 0 waiting, 0 failed",
+        "agent-a ana 2 20",
+        "unnamed nobody 1 20",
+        "Logs are kept for 90 days.",
+        "a share of 0.1 is answered by base similarity alone",
+    ):
+        assert said in words, said
+    assert "could not be recorded" not in words
+
+
+async def test_at_most_ten_callers_the_most_frequent_first(
+    empty_db: Path, make_datasette: Any
+) -> None:
+    insert = """insert into limbic_searches(query, mode, strategy, result_limit, now, parameters,
+      client) values ('q', 'text', 'auto', 1, '2026-01-01', '{}', ?)"""
+    names = [f"client {n:02}" for n in range(1, 13) for _ in range(n)]
+    write(empty_db, *[(insert, [name]) for name in names])
+    by = (await get_json(make_datasette(empty_db), base(empty_db) + ".json"))["signals"]["by"]
+    assert [(e["client"], e["searches"]) for e in by] == [
+        (f"client {n:02}", n) for n in range(12, 2, -1)
+    ]
+
+
+async def test_an_empty_memory_says_how_signals_are_left(
+    empty_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(empty_db)
+    found = (await get_json(datasette, base(empty_db) + ".json"))["signals"]
+    assert found["searches"] == {"count": 0, "first": None, "last": None}
+    assert (found["by"], found["last_access"]) == ([], None)
+    assert found["events"] == {"opened": 0, "useful": 0, "not_useful": 0}
+    words = text_of((await get(datasette, base(empty_db))).text)
+    assert "No search has been recorded yet." in words
+    assert f"POST {base(empty_db)}/search" in words
+    assert "Logs are kept for ever." in words
+    assert "Nothing that you do here is recorded: this needs the permission limbic-record" in words
+
+
+async def test_an_immutable_memory_says_that_nothing_is_recorded(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = recording_datasette(make_datasette, immutables=[str(demo_db)])
+    agent = {"cookies": as_actor(datasette, AGENT)}
+    found = (await get_json(datasette, base(demo_db) + ".json", **agent))["signals"]
+    assert (found["recording"], found["reason"]) == (
+        False,
+        "the database was opened as immutable",
+    )
+    words = text_of((await get(datasette, base(demo_db), **agent)).text)
+    assert "Nothing that you do here is recorded: the database was opened as immutable." in words
+
+
+async def test_the_log_is_shown_to_whom_may_see_it_alone(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    root = {"allow": {"id": "root"}}
+    for table, keys in {
+        "limbic_searches": {"searches", "by"},
+        "limbic_feedback": {"events"},
+    }.items():
+        metadata = {"databases": {demo_db.stem: {"tables": {table: root}}}}
+        datasette = make_datasette(demo_db, metadata=metadata)
+        found = (await get_json(datasette, base(demo_db) + ".json"))["signals"]
+        # `reason` of a visitor who may record nothing is a sentence
+        assert {key for key, value in found.items() if value is None} == {
+            *keys,
+            "log_retention_days",
+        }
+        page = (await get(datasette, base(demo_db))).text
+        assert ("agent-a" in page) is (table != "limbic_searches")
+        assert ("Rated useful" in page) is (table != "limbic_feedback")
+        signed_in = {"cookies": as_actor(datasette, {"id": "root"})}
+        seen = (await get_json(datasette, base(demo_db) + ".json", **signed_in))["signals"]
+        assert all(seen[key] for key in keys)
+        assert "agent-a" in (await get(datasette, base(demo_db), **signed_in)).text
+
+
+async def test_failed_writes_are_said_with_the_last_error(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    url = base(demo_db)
+    write(demo_db, ("alter table entity_access rename to gone", []))
+    # what is asked for has to be readable, so the table is there as a view that takes no rows
+    write(demo_db, ("create view entity_access as select * from gone", []))
+    answer = await post_json(datasette, f"{url}/search", {"query": "vans", "wait": True})
+    assert answer["recorded"]["status"] == "failed"
+    run = (await get_json(datasette, url + ".json"))["signals"]["since_start"]
+    assert run["failed"] == 1
+    assert "entity_access" in run["last_error"]
+    words = text_of((await get(datasette, url)).text)
+    assert "1 use could not be recorded since this server started, the last one 20" in words
+    assert run["last_error"] in words
+    await post_json(datasette, f"{url}/search", {"query": "vans", "wait": True})
+    assert "2 uses could not be recorded" in text_of((await get(datasette, url)).text)
+
+
+async def test_what_was_pruned_is_said(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    kept = recorder.recorder_for(datasette.get_database(demo_db.stem)).retention
+    assert "were deleted" not in (await get(datasette, base(demo_db))).text
+    kept.searches, kept.accesses, kept.last_pruned_at = 12, 3456, "2026-11-29 12:00:00.5"
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "12 old searches, 0 ratings and 3,456 rows of the access log were deleted" in words
+    assert "last 2026-11-29 12:00:00 UTC" in words
+    kept.last_error = "<b>disk I/O error"
+    page = (await get(datasette, base(demo_db))).text
+    assert "Old logs could not be deleted: &lt;b&gt;disk I/O error." in page
+
+
+LAST = {
+    "2026-11-29 12:00:00": "2026-11-29 12:00:00",
+    "2026-11-29T14:00:00+02:00": "2026-11-29 12:00:00",
+    "1795953600": "2026-11-29 12:00:00",
+    "1795953600000": "2026-11-29 12:00:00",
+    "zzz": "2020-01-01 00:00:00",
+    "9999": "2020-01-01 00:00:00",
+    b"\xff": "2020-01-01 00:00:00",
+}
+
+
+@pytest.mark.parametrize(("value", "expected"), LAST.items(), ids=map(repr, LAST))
+async def test_the_last_access_is_the_newest_that_can_be_read(
+    value: Any, expected: str, demo_db: Path
+) -> None:
+    write(
+        demo_db,
+        ("update entity_access set last_access = '2020-01-01'", []),
+        ("update entity_access set last_access = ? where entity_id = 3", [value]),
+    )
+    conn = connection.connect(demo_db, readonly=True)
+    assert status(conn)["signals"]["last_access"] == expected
+    conn.close()
+    write(demo_db, ("update entity_access set last_access = 'soon'", []))
+    conn = connection.connect(demo_db, readonly=True)
+    assert status(conn)["signals"]["last_access"] is None
+    conn.close()

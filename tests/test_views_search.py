@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from view_helpers import base, get, get_json, links, text_of
+from view_helpers import (
+    AGENT,
+    ONE_POINT_ZERO,
+    as_actor,
+    base,
+    get,
+    get_json,
+    links,
+    post_json,
+    recording_datasette,
+    text_of,
+    write,
+)
 
 from datasette_limbic import connection
 from datasette_limbic.request import ARGUMENTS
@@ -358,3 +371,112 @@ async def test_each_argument_stays_in_the_form(
 async def test_a_hostile_argument_is_carried_escaped(demo_db: Path, make_datasette: Any) -> None:
     page = (await get(make_datasette(demo_db), url(demo_db, q="x", now='2026-01-01"><b>'))).text
     assert "<b>" not in page.split("<h1>")[1]
+
+
+RATE = re.compile(
+    r'<button name="rating" value="(\w+)" aria-pressed="(\w+)" aria-label="([^"]*)">([^<]*)<'
+)
+
+
+async def test_each_result_can_be_rated_by_whom_may_record(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    asked = url(demo_db, q="who fixed the geocoder", limit=3, explain=1, gamma=0.05)
+    response = await get(datasette, asked, cookies=as_actor(datasette, AGENT))
+    forms = re.findall(r'<form class="limbic-rate".*?</form>', response.text, re.S)
+    cards = re.findall(r'<li class="limbic-card" id="entity-(\d+)"', response.text)
+    assert len(forms) == len(cards) == 3  # the losers have none
+    body = await get_json(datasette, asked.replace("search?", "search.json?"))
+    for form, row in zip(forms, body["results"], strict=True):
+        hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+        assert hidden.pop("csrftoken") or ONE_POINT_ZERO
+        assert re.fullmatch("[0-9a-f]{16}", hidden.pop("search_id"))
+        assert hidden.pop("at")
+        assert hidden == {
+            "id": str(row["id"]),
+            "q": "who fixed the geocoder",
+            "limit": "3",
+            "gamma": "0.05",
+        }
+        assert f'action="{base(demo_db)}/feedback" method="post"' in form
+        assert RATE.findall(form) == [
+            ("useful", "false", f"Useful: {row['name']}", "Useful"),
+            ("not_useful", "false", f"Not useful: {row['name']}", "Not useful"),
+        ]
+    assert not [key for key in body if "rating" in key or "csrf" in key]
+
+
+async def test_what_was_rated_is_shown(demo_db: Path, make_datasette: Any) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    found = await post_json(
+        datasette, f"{base(demo_db)}/search", {"query": "invoices", "limit": 3, "wait": True}
+    )
+    first, second, third = (row["id"] for row in found["results"])
+    for number, rating in ((first, "not_useful"), (first, "useful"), (second, "not_useful")):
+        sent = {"search_id": found["search_id"], "id": number, "rating": rating}
+        await post_json(datasette, f"{base(demo_db)}/feedback", sent)
+
+    async def pressed(**more: Any) -> dict[int, list[str]]:
+        page = (
+            await get(
+                datasette,
+                url(demo_db, **{"q": "invoices", "limit": 3, **more}),
+                cookies=as_actor(datasette, AGENT),
+            )
+        ).text
+        return {
+            number: [v for v, on, *_ in RATE.findall(form) if on == "true"]
+            for number in (first, second, third)
+            for form in re.findall(rf'id="entity-{number}".*?</form>', page, re.S)
+        }
+
+    rated = await pressed(search_id=found["search_id"])
+    assert rated == {first: ["useful"], second: ["not_useful"], third: []}
+    # neither another search of the same words, nor these ratings on another search
+    assert not any((await pressed()).values())
+    assert not any((await pressed(q="invoice", search_id=found["search_id"])).values())
+
+
+@pytest.mark.parametrize("who", [None, {"id": "somebody"}])
+async def test_whoever_may_not_record_sees_no_buttons(
+    who: dict[str, Any] | None, demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    cookies = as_actor(datasette, who) if who else {}
+    response = await get(datasette, url(demo_db, q="invoices"), cookies=cookies)
+    assert "limbic-card" in response.text
+    assert "limbic-rate" not in response.text
+    assert "csrftoken" not in response.text.split("<h1>")[1]
+    if who is None:  # the menu of 0.65 has a form of its own for whoever is signed in
+        assert "set-cookie" not in response.headers
+
+
+async def test_no_buttons_where_nothing_can_be_written(demo_db: Path, make_datasette: Any) -> None:
+    for immutable in (False, True):
+        paths: dict[str, Any] = {"immutables": [str(demo_db)]} if immutable else {}
+        datasette = recording_datasette(make_datasette, *([] if immutable else [demo_db]), **paths)
+        page = (
+            await get(datasette, url(demo_db, q="invoices"), cookies=as_actor(datasette, AGENT))
+        ).text
+        assert ("limbic-rate" in page) is not immutable
+    listed = await get(datasette, url(demo_db), cookies=as_actor(datasette, AGENT))
+    assert "limbic-rate" not in listed.text  # no query, nothing to be useful for
+
+
+async def test_a_hostile_name_in_a_rating_is_escaped(demo_db: Path, make_datasette: Any) -> None:
+    name = '"><script>alert(1)</script> ' + "n" * 5000
+    write(demo_db, ("update entities set name = ? where id = 3", [name]))
+    datasette = recording_datasette(make_datasette, demo_db)
+    page = (
+        await get(
+            datasette,
+            url(demo_db, q='geocoder"><b>', limit=100),
+            cookies=as_actor(datasette, AGENT),
+        )
+    ).text.split("<h1>")[1]
+    assert "<script>alert" not in page
+    assert "<b>" not in page
+    labels = [unescape(label) for *_, label, _ in RATE.findall(page)]
+    [useful] = [label for label in labels if label.startswith('Useful: "><script>')]
+    assert len(useful) < 120

@@ -14,6 +14,8 @@ COMMANDS = {
     "export": ("export", "export_command"),
     "sync": ("sync", "sync_command"),
     "search": ("search", "search_command"),
+    "record": ("record", "record_group"),
+    "prune": ("prune", "prune_command"),
     "status": ("status", "status_command"),
     "check": ("check", "check_command"),
     "demo": ("demo", "demo_command"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,32 +13,42 @@ from .. import connection, search
 from ..config import FUSIONS, MAX_LIMIT, MODES, RECENCIES, STRATEGIES, Settings
 from .common import reports_errors, takes_settings
 
+_ARGUMENTS = (
+    click.option("-n", "--limit", type=int, default=None, help=f"Results, 1 to {MAX_LIMIT}"),
+    click.option("--mode", type=click.Choice(MODES), help="Which candidates are fetched"),
+    click.option("--strategy", type=click.Choice(STRATEGIES), help="How scores are blended"),
+    click.option("--recency", type=click.Choice(RECENCIES), help="Which recency counts"),
+    click.option("--fusion", type=click.Choice(FUSIONS), help="How text evidence counts"),
+    click.option("--type", help="Only entities of this type"),
+    click.option("--beta-sal", type=float, help="Weight of salience"),
+    click.option("--gamma", type=float, help="Weight of co-occurrence"),
+    click.option(
+        "--consolidation", is_flag=True, default=None, help="Let consolidation raise importance"
+    ),
+    click.option("--include-archived", is_flag=True, help="Archived entities too"),
+    click.option("--as-of", help="What held at that time, such as 2025-06-30"),
+    click.option("--now", help="Take this time as now, for results that can be repeated"),
+    click.option("--explain", is_flag=True, help="Also the candidates that did not make it"),
+)
+
+
+def takes_search_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a search, by the names that ``search.search`` has for them."""
+    for option in reversed(_ARGUMENTS):
+        function = option(function)
+    return function
+
 
 @click.command("search")
 @click.argument("database", type=click.Path(dir_okay=False))
 @click.argument("query", required=False, default="")
-@click.option("-n", "--limit", type=int, default=None, help=f"Results, 1 to {MAX_LIMIT}")
-@click.option("--mode", type=click.Choice(MODES), help="Which candidates are fetched")
-@click.option("--strategy", type=click.Choice(STRATEGIES), help="How scores are blended")
-@click.option("--recency", type=click.Choice(RECENCIES), help="Which recency counts")
-@click.option("--fusion", type=click.Choice(FUSIONS), help="How text evidence counts")
-@click.option("--type", "entity_type", help="Only entities of this type")
-@click.option("--beta-sal", type=float, help="Weight of salience")
-@click.option("--gamma", type=float, help="Weight of co-occurrence")
-@click.option(
-    "--consolidation", is_flag=True, default=None, help="Let consolidation raise importance"
-)
-@click.option("--include-archived", is_flag=True, help="Archived entities too")
-@click.option("--as-of", help="What held at that time, such as 2025-06-30")
-@click.option("--now", help="Take this time as now, for results that can be repeated")
-@click.option("--explain", is_flag=True, help="Also the candidates that did not make it")
+@takes_search_arguments
 @click.option("--json", "as_json", is_flag=True, help="The whole answer, as the JSON API gives it")
 @reports_errors
 @takes_settings
 def search_command(
     database: str,
     query: str,
-    entity_type: str | None,
     as_json: bool,
     settings: Settings,
     **arguments: Any,
@@ -55,7 +66,7 @@ def search_command(
     """
     conn = connection.connect(database, readonly=True, settings=settings)
     try:
-        answer = search.search(conn, query, settings=settings, type=entity_type, **arguments)
+        answer = search.search(conn, query, settings=settings, **arguments)
     finally:
         conn.close()
     if as_json:

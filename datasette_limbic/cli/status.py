@@ -43,6 +43,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{counts['accesses']:,} logged accesses, "
         f"{counts['co_occurrences']:,} co-occurring pairs, {counts['imports']:,} imports",
     ]
+    lines += _signals(found["signals"])
     if found["unreadable_validity"]:
         lines.append(
             f"warning: {found['unreadable_validity']:,} rows have a valid_from or valid_to that "
@@ -70,3 +71,31 @@ def as_text(found: dict[str, Any]) -> str:
         f"{', '.join(recency['exempt_types']) or 'none'}"
     )
     return "\n".join(lines)
+
+
+def _signals(found: dict[str, Any]) -> list[str]:
+    """What use has left, and how long it is kept."""
+    searches, events, days = found["searches"], found["events"], found["log_retention_days"]
+    lines = ["searches recorded: none yet"]
+    if searches["count"]:
+        lines = [
+            f"searches recorded: {searches['count']:,}, from {searches['first']} "
+            f"to {searches['last']} (UTC)"
+        ]
+    lines += [
+        f"  by {_caller(each)}: {each['searches']:,}, last {each['last']}" for each in found["by"]
+    ]
+    lines.append(
+        f"results opened from a search {events['opened']:,}, rated useful {events['useful']:,}, "
+        f"not useful {events['not_useful']:,}; last access {found['last_access'] or 'unknown'}"
+    )
+    kept = f"logs are kept {'for ever' if days is None else f'for {days:g} days'}"
+    if found["baseline_share"]:
+        kept += f"; {found['baseline_share']:.0%} of the searches are served the baseline"
+    lines.append(kept)
+    return lines
+
+
+def _caller(each: dict[str, Any]) -> str:
+    client, actor = (None if v is None else str(v)[:80] for v in (each["client"], each["actor"]))
+    return f"{client or 'an unnamed client'} ({f'actor {actor}' if actor else 'not signed in'})"

@@ -16,7 +16,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import NotAMemory
 from ..schema import require_memory
-from . import encoding, rows, structure, text, times, values, vectors
+from . import encoding, rows, search_log, structure, text, times, values, vectors
 from . import schema as schema_checks
 from .context import Check, Context, NotLookedAt, is_passing
 from .report import SHOWN, Repair, Report, Result
@@ -39,6 +39,7 @@ def checks() -> tuple[Check, ...]:
         *rows.checks(),
         *values.VALUES,
         *values.JSON,
+        *search_log.checks(),
         *times.checks(),
         *encoding.checks(),
         *text.CHECKS,

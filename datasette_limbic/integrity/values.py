@@ -91,7 +91,7 @@ VALUES = (
         "id",
         "treatment",
         "0, 1",
-        "update limbic_searches set treatment = 1 where {where}",
+        "update limbic_searches set treatment = (policy <> 'baseline') where {where}",
     ),
     _one_of(
         "limbic_parameters",

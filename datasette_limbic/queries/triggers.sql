@@ -69,6 +69,11 @@ create trigger limbic_entities_delete before delete on entities begin
   update entity_access_log set entity_id = null where entity_id = old.id;
   update limbic_feedback set entity_id = null where entity_id = old.id;
 end;
+-- and a search: the next one may get its number, and must not get its candidates
+create trigger limbic_searches_delete before delete on limbic_searches begin
+  delete from limbic_feedback where search_id = old.id;
+  delete from limbic_search_candidates where search_id = old.id;
+end;
 create trigger limbic_stale_entities_delete before delete on entities begin
   insert into limbic_stale(collection, item_id)
     select 'entities', from_entity from relations where to_entity = old.id

@@ -52,13 +52,26 @@ def day(value: Any) -> str:
     )
 
 
+def moment(value: Any) -> str:
+    """A stored time to the second."""
+    found = times.to_sql(value)
+    if found is None:
+        return day(value)
+    return Markup('<time datetime="{}Z">{} UTC</time>').format(found.replace(" ", "T"), found[:19])
+
+
 def short(value: Any, most: int = MAX_NAME) -> str:
     """The beginning of a long text."""
     content = str(value)
     return content if len(content) <= most else content[: most - 1] + "…"
 
 
-FILTERS = {"limbic_number": number, "limbic_day": day, "limbic_short": short}
+FILTERS = {
+    "limbic_number": number,
+    "limbic_day": day,
+    "limbic_moment": moment,
+    "limbic_short": short,
+}
 
 
 def entity_types(conn: sqlite3.Connection) -> list[str]:

@@ -6,9 +6,12 @@ from typing import Any
 
 from datasette.utils import tilde_decode
 
-from .. import entity, times
+from .. import compat, entity, signal_figures, times
 from ..errors import BadParameter, UnknownEntity
+from . import charts
 from .common import Page, page, whole_number
+
+RATINGS_TABLE = ("limbic_feedback",)
 
 
 @page
@@ -31,5 +34,21 @@ async def entity_page(here: Page) -> tuple[str, dict[str, Any]]:
             page=number,
         )
     )
+    signals = data["signals"]
+    signals["events"] = await _events(here, wanted)
+    data["_chart"] = charts.week_chart(signals["weeks"])
+    data["_outside"] = charts.outside_words(signals["outside_weeks"], signals["weeks"])
+    data["_partners"] = charts.partner_bars(signals["co_occurrences"])
     data["_row_url"] = str(here.datasette.urls.row(here.db.name, "entities", str(wanted)))
     return "limbic_entity.html", data
+
+
+async def _events(here: Page, wanted: int) -> dict[str, int] | None:
+    """How often it was opened from a search and rated; None for who may not see the log of that.
+
+    The page itself asks for no more rights than the entity does.
+    """
+    if not await compat.may_view(here.datasette, here.request.actor, here.db.name, RATINGS_TABLE):
+        return None
+    found: dict[str, int] = await here.read(lambda conn: signal_figures.events(conn, wanted))
+    return found

@@ -36,7 +36,9 @@ async def _feedback(here: Page) -> Response:
         raise BadParameter("search_id is missing: use the search_id of a recorded search")
     entity = _entity(given, as_form)
     unlogged = await _search_of(here, uid, given) if as_form else None
-    await recorder.recorder_for(here.db).drain()
+    waiting = recorder.recorder_for(here.db)
+    if waiting.is_waiting(uid):
+        await waiting.drain()
     try:
         done = await compat.execute_write(
             here.db,
@@ -75,7 +77,7 @@ def _entity(given: dict[str, Any], as_form: bool) -> int | str:
         if -(2**63) <= entity < 2**63:
             return entity
     elif isinstance(name, str) and entity is None:
-        return posting.clean(name)
+        return name
     raise BadParameter(
         f"which result is rated is not clear (id {given.get('id')!r:.40}, name {name!r:.40}): "
         "give its id, or its name"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import status
+from .. import compat, recorder, status
 from ..schema import CORE_TABLES
+from . import posting
 from .common import Page, page
 
 # The documents' tables of what raising each constant does.
@@ -22,15 +23,35 @@ RAISING = {
     "unknown_temporal": "entities of unknown age rank higher",
 }
 
+# table → what of the signals is None for whoever may not view it
+PRIVATE = {"limbic_searches": ("searches", "by"), "limbic_feedback": ("events",)}
+
 
 async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
     data = await here.read(lambda conn: status.status(conn, settings=here.settings))
     data["database"] = here.db.name
+    await _add_recording(here, data["signals"])
     data["_parameters"] = [
         {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
         for name, value in data["parameters"].items()
     ]
     return "limbic_overview.html", data
+
+
+async def _add_recording(here: Page, signals: dict[str, Any]) -> None:
+    """Whether this visitor's use is recorded, and how writing went since the start.
+
+    Takes out what the visitor may not view: the log of searches holds queries and who asked.
+    """
+    reason = await posting.why_not(here)
+    signals.update(
+        recording=reason is None,
+        reason=reason,
+        since_start=recorder.recorder_for(here.db, here.settings).state(),
+    )
+    for table, keys in PRIVATE.items():
+        if not await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,)):
+            signals.update(dict.fromkeys(keys))
 
 
 overview_page = page(

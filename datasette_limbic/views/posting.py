@@ -4,37 +4,62 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 from urllib.parse import parse_qsl
 
 from .. import compat, permissions, recorder, serving
-from ..errors import BadParameter, BodyTooLarge
+from ..errors import BadParameter, BodyTooLarge, NotAllowed
 from ..recording import Recording
-from .common import Page
+from .common import Page, whole_number
 
 MAX_BODY = 1024 * 1024
+MAX_DEPTH = 10
+_OURS = re.compile(r"/[^/]+/-/limbic/[^/]+")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def is_json(scope: dict[str, Any]) -> bool:
-    """Whether a request holds JSON: no form of another site can send that type.
+def skips_csrf(base_url: str, scope: dict[str, Any]) -> bool:
+    """0.65: whether a request needs no CSRF token, being JSON to one of our own addresses.
 
-    0.65 asks this before it looks for a CSRF token; 1.0 looks at where a request comes from.
+    A page of another site cannot send that type without asking first (CORS), and for what other
+    plugins answer it is theirs to say. The path is taken apart as Datasette's router does it.
     """
-    types = [value for name, value in scope.get("headers") or () if name == b"content-type"]
-    return types != [] and types[-1].split(b";")[0].strip().lower() == b"application/json"
+    path = (scope.get("raw_path") or b"").decode("latin-1") or scope["path"]
+    path = path.partition("?")[0]
+    if base_url != "/" and path.startswith(base_url):
+        path = "/" + path[len(base_url) :]
+    return _OURS.fullmatch(path) is not None and content_type(scope) == "application/json"
+
+
+def content_type(scope: dict[str, Any]) -> str:
+    """The type of a request's body without its parameters; empty where not exactly one is given."""
+    types = [value for name, value in scope.get("headers") or () if name.lower() == b"content-type"]
+    return types[0].split(b";")[0].strip().lower().decode("latin-1") if len(types) == 1 else ""
+
+
+def is_form(request: Any) -> bool:
+    """Whether a browser's form sent this, which wants a page and no JSON for an answer."""
+    return (
+        content_type(request.scope) == "application/x-www-form-urlencoded"
+        and "text/html" in request.headers.get("accept", "").lower()
+    )
 
 
 async def body(here: Page, allowed: tuple[str, ...], *, form: bool = False) -> dict[str, Any]:
     """The request's JSON object, or with ``form`` the fields of a form.
 
-    Raises BadParameter, naming what is wrong: too long, no JSON, no object, unknown keys.
+    Text in it can be written as UTF-8. Raises BadParameter, naming what is wrong (too long, no
+    JSON, no object, unknown keys), and NotAllowed where another site may have sent it.
     """
+    if _forgeable(here.request):
+        raise NotAllowed("this came from a page of another site, or one that does not say so")
     raw = await _read(here.request)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadParameter(f"the body is no UTF-8: {error}") from error
-    if form and not text.lstrip().startswith("{"):
+    if form:
         given: Any = dict(parse_qsl(text, keep_blank_values=True))
         given.pop("csrftoken", None)
     else:
@@ -47,14 +72,29 @@ async def body(here: Page, allowed: tuple[str, ...], *, form: bool = False) -> d
     return given  # type: ignore[no-any-return]
 
 
-def is_form(request: Any) -> bool:
-    """Whether a browser's form sent this, which wants a page and no JSON for an answer."""
-    found = request.headers.get("content-type", "")
-    accepts = request.headers.get("accept", "")
-    return "form" in found and "text/html" in accepts
+def _forgeable(request: Any) -> bool:
+    """Whether a page of another site may have made a browser send this.
+
+    Both lines of Datasette refuse that where a cookie signs the request in. 0.65 lets what has
+    no cookie pass, and anybody may be allowed to record: a local server must not take that from
+    any page that its user has open. Programs send neither header.
+    """
+    headers: dict[str, str] = request.headers
+    if content_type(request.scope) == "application/json" or headers.get("cookie"):
+        return False
+    if "sec-fetch-site" in headers:
+        return headers["sec-fetch-site"] not in ("same-origin", "none")
+    if "origin" not in headers:
+        return False
+    sender = headers["origin"].partition("://")[2]
+    return sender.lower() != headers.get("host", "").lower()
 
 
 async def _read(request: Any) -> bytes:
+    """The whole body; one that is too long is refused as soon as that is known."""
+    too_large = BodyTooLarge(f"the body has more than {MAX_BODY:,} bytes: send less at once")
+    if (whole_number(request.headers.get("content-length", "")) or 0) > MAX_BODY:
+        raise too_large
     pieces: list[bytes] = []
     length = 0
     while True:
@@ -64,7 +104,7 @@ async def _read(request: Any) -> bytes:
         pieces.append(message.get("body", b""))
         length += len(pieces[-1])
         if length > MAX_BODY:
-            raise BodyTooLarge(f"the body has more than {MAX_BODY:,} bytes: send less at once")
+            raise too_large
         if not message.get("more_body"):
             return b"".join(pieces)
 
@@ -73,8 +113,14 @@ def _json(text: str, allowed: tuple[str, ...]) -> dict[str, Any]:
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is no JSON")
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key is given twice")
+        return found
+
     try:
-        given = json.loads(text, parse_constant=refuse)
+        given = _cleaned(json.loads(text, parse_constant=refuse, object_pairs_hook=once))
     except (ValueError, RecursionError) as error:
         raise BadParameter(
             f"the body is no JSON ({error!s:.100}): send an object with {', '.join(allowed)}"
@@ -86,9 +132,17 @@ def _json(text: str, allowed: tuple[str, ...]) -> dict[str, Any]:
     return given
 
 
-def clean(text: str) -> str:
-    """``text`` as UTF-8 can write it: JSON may hold half a surrogate pair."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _cleaned(value: Any, depth: int = 0) -> Any:
+    """``value`` with text that UTF-8 can write: JSON may hold half a surrogate pair."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(value, list):
+        return [_cleaned(each, depth + 1) for each in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(each, depth + 1) for key, each in value.items()}
+    return value
 
 
 def search_id(value: Any) -> str | None:
@@ -97,7 +151,7 @@ def search_id(value: Any) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > 100:
         raise BadParameter(f"search_id is {value!r:.60}: use the search_id of an answer")
-    return clean(value)
+    return value
 
 
 async def why_not(here: Page) -> str | None:
@@ -119,7 +173,7 @@ def unwritable(db: Any) -> str | None:
 def actor_id(here: Page) -> str | None:
     """Who the request is signed in as, for the log."""
     found = (here.request.actor or {}).get("id")
-    return None if found is None else str(found)[: serving.MAX_CLIENT]
+    return None if found is None else _SURROGATES.sub("\ufffd", str(found))[: serving.MAX_CLIENT]
 
 
 async def record(
@@ -131,9 +185,10 @@ async def record(
     """
     if reason or entry is None:
         return serving.recorded(None, reason=reason)
-    waiting = recorder.recorder_for(here.db)
+    waiting = recorder.recorder_for(here.db, here.settings)
     if not wait:
-        return serving.recorded(entry, reason=waiting.add(entry))
+        refused = waiting.add(entry)
+        return serving.failed(refused) if refused else serving.recorded(entry)
     try:
         return serving.recorded(entry, await waiting.write_now(entry))
     except Exception as error:  # the answer is there: what kept it from the log is said in it

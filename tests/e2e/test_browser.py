@@ -43,12 +43,13 @@ ODD_NAMES = [
     "🚀 👨‍👩‍👧 \u202eabc",
 ]
 NOW = "2026-11-29 12:00:00"
+SECRET = "what signs the cookies of this server"
 
 
 @pytest.fixture(scope="module")
 def odd_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory of names and texts that are hard to lay out."""
-    from datasette_limbic import connection, schema
+    from datasette_limbic import connection, schema, times
     from datasette_limbic.sync import sync
 
     path = tmp_path_factory.mktemp("odd") / "odd.db"
@@ -60,17 +61,23 @@ def odd_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [number, name, name[:2000]],
         )
         conn.execute("insert into observations(entity_id, content) values (?, ?)", [number, name])
-        conn.execute(
+        conn.executemany(
             "insert into entity_access_log(entity_id, entity_name, query, accessed_at)"
-            " values (?, ?, ?, '2026-01-01 00:00:00')",
-            [number, name, name],
+            " values (?, ?, ?, ?)",
+            [
+                (number, name, query, moment)
+                for query in (name, None)
+                for moment in ("2026-01-01 00:00:00", times.now_sql(), "soon")
+            ],
         )
         if number > 1:
             conn.execute(
                 "insert into relations(from_entity, to_entity, relation_type) values (1, ?, ?)",
                 [number, name],
             )
-            conn.execute("insert into co_occurrences values (1, ?, 3, '2026-01-01')", [number])
+            conn.execute(
+                "insert into co_occurrences values (1, ?, ?, '2026-01-01')", [number, 10**number]
+            )
     conn.execute(
         "update entities set archived_at = '2026-02-02', archived_reason = ? where id = 3",
         ["because_" * 200],
@@ -80,10 +87,20 @@ def odd_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [(f"observation number {i}", "2025-01-01" if i % 3 == 0 else None) for i in range(250)],
     )
     odd_imports(conn)
+    odd_searches(conn)
     conn.commit()
     sync(conn)
     conn.close()
     return path
+
+
+def odd_searches(conn: Any) -> None:
+    """Logged searches of clients whose names are hard to lay out."""
+    conn.executemany(
+        "insert into limbic_searches(query, mode, strategy, result_limit, now, parameters, client,"
+        " actor) values (?, 'hybrid', 'auto', 10, '2026-01-01', '{}', ?, ?)",
+        [(name, name, name) for name in ODD_NAMES] + [("x", None, None)] * 2,
+    )
 
 
 def odd_imports(conn: Any) -> None:
@@ -141,6 +158,7 @@ def server(
         [
             *(sys.executable, "-m", "datasette", "serve", demo, str(odd_db), str(empty)),
             *("-p", str(port), "--setting", "sql_time_limit_ms", "20000"),
+            *("--root", "--secret", SECRET),
         ],
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -179,6 +197,15 @@ def chromium() -> Iterator[Any]:
         )
         yield browser
         browser.close()
+
+
+def signed_in(someone: Visitor) -> Visitor:
+    """The same visitor as root, who may record."""
+    from datasette.app import Datasette
+
+    cookie = Datasette(secret=SECRET).sign({"a": {"id": "root"}}, "actor")
+    someone.context.add_cookies([{"name": "ds_actor", "value": cookie, "url": someone.server}])
+    return someone
 
 
 class Visitor:
@@ -487,6 +514,148 @@ def test_keyboard_on_an_import(desktop: Visitor) -> None:
             assert focused["shown"], focused
             tags.add(focused["tag"])
     assert tags == {"A", "DIV", "SUMMARY"}
+
+
+def rated(page: Any) -> list[str]:
+    """Accessible names of the buttons that are pressed."""
+    return page.locator(".limbic-rate button[aria-pressed=true]").evaluate_all(
+        "all => all.map(e => e.getAttribute('aria-label'))"
+    )
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_results_are_rated(width: str, scripts: bool, chromium: Any, server: str) -> None:
+    """Useful, then changed to not useful, then another result: all of one logged search."""
+    someone = signed_in(Visitor(chromium, server, width, java_script_enabled=scripts))
+    page = someone.page
+    count = "/demo/-/limbic.json"
+    before = fetch(server, count)["signals"]
+    asked = f"/demo/-/limbic/search?q=who+fixed+the+geocoder&limit=3&now={quote(NOW)}"
+    someone.go(asked)
+    first, second, _ = cards(page)
+    name, other = page.locator(".limbic-card h3").all_inner_texts()[:2]
+    assert rated(page) == []
+    someone.follow(page.get_by_role("button", name=f"Useful: {name}", exact=True))
+    address = urlsplit(page.url)
+    assert address.fragment == f"entity-{first}"
+    uid = dict(part.split("=", 1) for part in address.query.split("&"))["search_id"]
+    assert rated(page) == [f"Useful: {name}"]
+    assert cards(page)[:2] == [first, second]
+    someone.check()
+    someone.follow(page.get_by_role("button", name=f"Not useful: {name}", exact=True))
+    assert rated(page) == [f"Not useful: {name}"]
+    someone.follow(page.get_by_role("button", name=f"Useful: {other}", exact=True))
+    assert urlsplit(page.url).fragment == f"entity-{second}"
+    assert rated(page) == [f"Not useful: {name}", f"Useful: {other}"]
+    assert f"search_id={uid}" in page.url
+    after = fetch(server, count)["signals"]
+    assert after["searches"]["count"] - before["searches"]["count"] == 1
+    change = {key: after["events"][key] - before["events"][key] for key in after["events"]}
+    assert change == {"opened": 0, "useful": 1, "not_useful": 1}
+    someone.go(asked)
+    assert rated(page) == []
+    someone.go(f"/demo/-/limbic/entity/{second}")
+    assert page.get_by_text(re.compile("rated useful [1-9]")).is_visible()
+    someone.done()
+
+
+def test_hostile_names_are_rated_too(visitor: Visitor) -> None:
+    page = signed_in(visitor).page
+    asked = "/odd/-/limbic/search?include_archived=1&mode=text&q="
+    for query in (quote(SCRIPT), "unbroken+word", quote('"><b>quoted')):
+        visitor.go(asked + query)
+        visitor.check()
+        boxes = page.locator(".limbic-rate button[name=rating]").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect()).map(r => [r.width, r.height])"
+        )
+        assert len(boxes) == 2 * len(cards(page)) > 0
+        assert min(min(box) for box in boxes) >= 24
+        shown = cards(page)[-1]
+        visitor.follow(page.locator(f"#entity-{shown} button[name=rating]").first)
+        assert len(rated(page)) == 1
+        pressed = page.locator(f"#entity-{shown} button[name=rating]").first.get_attribute(
+            "aria-pressed"
+        )
+        assert pressed == "true"
+        visitor.check()
+
+
+def test_whoever_may_not_record_has_nothing_to_press(visitor: Visitor) -> None:
+    visitor.go("/demo/-/limbic/search?q=geocoder")
+    assert len(cards(visitor.page)) > 0
+    assert visitor.page.locator("section.content form").count() == 1
+    assert visitor.context.cookies() == []
+
+
+def test_a_rating_by_keyboard(desktop: Visitor) -> None:
+    page = signed_in(desktop).page
+    desktop.go("/demo/-/limbic/search?q=geocoder&limit=1")
+    button = page.get_by_role("button", name="Not useful: ")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if button.evaluate("e => e === document.activeElement"):
+            break
+    outline = button.evaluate("e => getComputedStyle(e).outlineStyle")
+    assert outline != "none"
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert rated(page) == ["Not useful: geocoder"]
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_signals_of_an_entity(width: str, scripts: bool, chromium: Any, server: str) -> None:
+    """The picture, what it says in words, the same as a table, and on to a partner."""
+    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    page = someone.page
+    path = f"/demo/-/limbic/entity/4?now={quote(NOW)}"
+    found = fetch(server, path.replace("/4?", "/4.json?"))["signals"]
+    someone.go(path)
+    someone.check()
+    picture = page.get_by_role("img", name=re.compile("Accesses per week .* weeks, from "))
+    box = picture.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= WIDTHS[width][0]
+    assert box["height"] > 100
+    sizes = picture.locator("text").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= 10
+    weeks = [week for week in found["weeks"] if week["accesses"]]
+    assert picture.locator("g").count() == len(weeks) > 0
+    table = page.get_by_role("table").filter(has_text="Week of")
+    assert not table.is_visible()
+    page.get_by_text("Week by week").click()
+    table.wait_for()
+    cells = table.locator("tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
+    )
+    assert cells == [
+        [week["week"], *(str(week[k]) for k in ("accesses", "searched", "opened"))]
+        for week in reversed(weeks)
+    ]
+    someone.check()
+    partners = page.locator(".limbic-partners a")
+    assert partners.all_inner_texts() == [p["name"] for p in found["co_occurrences"]]
+    wide = page.locator(".limbic-partners .limbic-full").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().width)"
+    )
+    assert wide == sorted(wide, reverse=True)
+    someone.follow(partners.first)
+    assert page.url.endswith(f"/entity/{found['co_occurrences'][0]['id']}")
+    someone.done()
+
+
+def test_pages_of_someone_who_may_record_fit_and_are_clean(visitor: Visitor) -> None:
+    signed_in(visitor)
+    names = ("overview", "explain", "entity", "empty", "odd overview", "odd results", "long query")
+    for name in names:
+        assert visitor.go(PATHS[name]).status == 200, name
+        visitor.check()
+    visitor.go(PATHS["odd overview"])
+    table = visitor.page.get_by_role("region", name="Who searched")
+    assert table.get_by_role("row").count() > len(ODD_NAMES)
 
 
 def sql_rows(page: Any) -> list[tuple[int, str]]:
