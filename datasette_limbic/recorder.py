@@ -94,11 +94,16 @@ class Recorder:
 
         True until its transaction has ended, so that whoever is told no finds it in the file.
         """
-        return any(
-            each.recording.search is not None and each.recording.search.uid == uid
-            for part in (self._writing, self._waiting)
-            for each in part
-        )
+        return self.candidates(uid) is not None
+
+    def candidates(self, uid: str) -> frozenset[int] | None:
+        """Ids of the candidates of a search that is still to be written, else None."""
+        for part in (self._writing, self._waiting):
+            for each in part:
+                search = each.recording.search
+                if search is not None and search.uid == uid:
+                    return frozenset(row[0] for row in search.candidates)
+        return None
 
     def add(self, entry: Recording) -> str | None:
         """Queue one; returns why not, or None. Takes no time."""

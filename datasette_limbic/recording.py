@@ -23,6 +23,7 @@ class Recording:
     query: str | None = None
     search: LoggedSearch | None = None
     opened_from: str | None = None
+    results: int = 0  # how many of the entities are candidates of that search
     client: str | None = None
     actor: str | None = None
 
@@ -60,7 +61,7 @@ class Outcome:
 def planned(recording: Recording) -> Recorded:
     """What ``write`` will count where nothing is deleted meanwhile."""
     shown = len(recording.entity_ids)
-    return Recorded(shown, shown * (shown - 1) // 2, shown if recording.opened_from else 0)
+    return Recorded(shown, shown * (shown - 1) // 2, recording.results)
 
 
 def write(conn: sqlite3.Connection, recording: Recording) -> Recorded:

@@ -179,6 +179,18 @@ def is_logged(conn: sqlite3.Connection, uid: str) -> bool:
     return found is not None
 
 
+def candidate_ids(conn: sqlite3.Connection, uid: str) -> frozenset[int]:
+    """Ids of all candidates of a logged search; none where there is no such search."""
+    return frozenset(
+        row[0]
+        for row in conn.execute(
+            """select c.entity_id from limbic_searches s
+            join limbic_search_candidates c on c.search_id = s.id where s.uid = ?""",
+            [uid],
+        )
+    )
+
+
 def candidate(
     conn: sqlite3.Connection, search: Mapping[str, Any], entity: int | str
 ) -> dict[str, Any]:

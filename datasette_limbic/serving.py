@@ -82,6 +82,7 @@ def serve_open(
     ids: Iterable[int] = (),
     settings: Settings | None = None,
     search_id: str | None = None,
+    candidates: frozenset[int] | None = None,
     client: str | None = None,
     actor: str | None = None,
     now: str | None = None,
@@ -92,7 +93,8 @@ def serve_open(
     shared out evenly; where a list of an entity holds more than its share, ``cut`` is true and
     ``counts`` says how many there are. ``unknown`` of the answer names what is not there, and
     ``suggestions`` the names that differ from an unknown one in case, accents and points alone.
-    Archived ones are answered too, and say so. Raises BadParameter for more than MAX_OPEN.
+    Archived ones are answered too, and say so. ``search_id`` is the search that they were found by,
+    ``candidates`` the ids of its pool where it is not in the log yet. Raises BadParameter for more than MAX_OPEN.
     """
     schema.require_memory(conn)
     wanted: list[int | str] = [*dict.fromkeys(names), *dict.fromkeys(ids)]
@@ -123,8 +125,15 @@ def serve_open(
     }
     if not found:
         return answer, None
+    if search_id is not None and candidates is None:
+        candidates = search_log.candidate_ids(conn, search_id)
     return answer, Recording(
-        tuple(found), times.now_sql(), opened_from=search_id, client=client, actor=actor
+        tuple(found),
+        times.now_sql(),
+        opened_from=search_id,
+        results=len(found.keys() & (candidates or frozenset())),
+        client=client,
+        actor=actor,
     )
 
 

@@ -261,6 +261,7 @@ async def test_opened_from_a_search(wait: bool, demo_db: Path, make_datasette: A
     assert opened["recorded"]["status"] == "queued"
     assert opened["recorded"]["reason"] is None
     assert opened["recorded"]["accesses"] == 3
+    assert opened["recorded"]["opened"] == 2  # known although the search may be waiting itself
     await recorder.drain(datasette)
     assert len(rows(demo_db, "select 1 from limbic_search_candidates")) == candidates
     # events for candidates of that search alone, each with the search and who it was

@@ -24,7 +24,10 @@ async def _open(here: Page) -> Response:
     wait = config.flag("wait", given.get("wait", False))
     search_id = posting.search_id(given.get("search_id"))
     reason = await posting.why_not(here)
-    missing = await _missing(here, search_id) if search_id and reason is None else None
+    waiting = recorder.recorder_for(here.db).candidates(search_id) if search_id else None
+    missing = None
+    if search_id and waiting is None and reason is None:
+        missing = await _missing(here, search_id)
     answer, entry = await here.db.execute_fn(
         lambda conn: serving.serve_open(
             conn,
@@ -32,6 +35,7 @@ async def _open(here: Page) -> Response:
             ids=ids,
             settings=here.settings,
             search_id=None if missing else search_id,
+            candidates=waiting,
             client=client,
             actor=posting.actor_id(here),
         )
@@ -43,8 +47,6 @@ async def _open(here: Page) -> Response:
 
 async def _missing(here: Page, search_id: str) -> str | None:
     """Why nothing can be logged as opened from that search."""
-    if recorder.recorder_for(here.db).is_waiting(search_id):
-        return None
     try:
         await here.db.execute_fn(lambda conn: search_log.search_row(conn, search_id))
     except UnknownSearch as error:
