@@ -93,8 +93,9 @@ def serve_open(
     shared out evenly; where a list of an entity holds more than its share, ``cut`` is true and
     ``counts`` says how many there are. ``unknown`` of the answer names what is not there, and
     ``suggestions`` the names that differ from an unknown one in case, accents and points alone.
-    Archived ones are answered too, and say so. ``search_id`` is the search that they were found by,
-    ``candidates`` the ids of its pool where it is not in the log yet. Raises BadParameter for more than MAX_OPEN.
+    Archived ones are answered too, and say so. ``search_id`` is the search that they were found
+    by, ``candidates`` the ids of its pool where it is not in the log yet. Raises BadParameter for
+    more than MAX_OPEN.
     """
     schema.require_memory(conn)
     wanted: list[int | str] = [*dict.fromkeys(names), *dict.fromkeys(ids)]
