@@ -35,7 +35,7 @@ test: $(VENV)/.tested
 
 # minutes of a server under load, and killed under it
 load: $(VENV)/.tested
-	$(BIN)/python -m pytest -m load
+	$(BIN)/python -m pytest --load -m load
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

@@ -26,7 +26,7 @@ from urllib.parse import urlencode
 
 from datasette.app import Datasette
 
-from datasette_limbic import connection, serving
+from datasette_limbic import connection, serving, write_behind
 
 from . import memory
 
@@ -34,7 +34,7 @@ SECRET = "benchmark"
 LIMIT = 10
 CLIENTS = 8
 TARGET = 1.10
-PAUSE_S = 0.6  # what was recorded is written by then
+PAUSE_S = write_behind.LINGER_S + 0.6  # what was recorded is written by then
 PLUGIN = """import json, pathlib
 from benchmarks import memory
 memory.BenchmarkModel.known.update(json.loads(pathlib.Path({known!r}).read_text()))

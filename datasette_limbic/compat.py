@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -29,9 +30,27 @@ class StartFailed(StartupError, click.ClickException):  # type: ignore[misc]
 async def require_view(
     datasette: Datasette, actor: dict[str, Any] | None, database: str, tables: Iterable[str]
 ) -> None:
-    """Raise Forbidden unless ``actor`` may view the database and each of the tables."""
+    """Raise Forbidden, naming what is missing, unless ``actor`` may view database and tables."""
+    with _named(f"view-database on {database}"):
+        await _require_database(datasette, actor, database)
+    for table in tables:
+        with _named(f"view-table on {database}/{table}"):
+            await _require_table(datasette, actor, database, table)
+
+
+@contextmanager
+def _named(right: str) -> Iterator[None]:
+    try:
+        yield
+    except Forbidden as error:
+        raise Forbidden(f"you are not allowed to see this: it needs {right}") from error
+
+
+async def _require_database(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str
+) -> None:
     if ONE_POINT_ZERO:
-        from datasette.resources import DatabaseResource, TableResource
+        from datasette.resources import DatabaseResource
 
         # one query for all that the request asks of the database; the answers are kept for it
         await datasette.allowed_many(
@@ -40,19 +59,26 @@ async def require_view(
         await datasette.ensure_permission(
             action="view-database", resource=DatabaseResource(database), actor=actor
         )
-        for table in tables:
-            await datasette.ensure_permission(
-                action="view-table", resource=TableResource(database, table), actor=actor
-            )
-        return
-    for table in tables:
+    else:
+        await datasette.ensure_permissions(actor, [("view-database", database), "view-instance"])
+
+
+async def _require_table(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str, table: str
+) -> None:
+    if ONE_POINT_ZERO:
+        from datasette.resources import TableResource
+
+        await datasette.ensure_permission(
+            action="view-table", resource=TableResource(database, table), actor=actor
+        )
+    else:
         # table, then database, then instance: the first that has an opinion decides, as on
         # Datasette's own table page
         await datasette.ensure_permissions(
             actor,
             [("view-table", (database, table)), ("view-database", database), "view-instance"],
         )
-    await datasette.ensure_permissions(actor, [("view-database", database), "view-instance"])
 
 
 async def may_execute_sql(

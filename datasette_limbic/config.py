@@ -24,6 +24,9 @@ FUSIONS = ("document", "fused")
 MAX_LIMIT = 100
 MAX_D_MAX = 1_000_000
 MAX_QUERY = 2048
+# How old, in days, a log may be asked to become.
+MAX_DAYS = 1e6
+MAX_TYPE = 10_000
 
 # Lowest cosine similarity of the best hit at which an answer counts as confident, by model:
 # each model spreads its similarities differently (measured on an evaluation set, docs/quality.md).
@@ -206,7 +209,7 @@ def number(name: str, value: Any, low: float, high: float, *, whole: bool = Fals
         found = float("nan")
     if not low <= found <= high or (whole and found != int(found)):
         kind = "whole number" if whole else "number"
-        bounds = "" if low == float("-inf") else f" from {low:g} to {high:g}"
+        bounds = "" if low == float("-inf") else f" from {low:,.15g} to {high:,.15g}"
         raise BadParameter(f"{name} is {_short(value)}: use a {kind}{bounds}")
     return int(found) if whole else found
 
@@ -245,7 +248,7 @@ def _checked(key: str, value: Any) -> Any:
         low, high, whole = _RANGES[key]
         return number(key, value, low, high, whole=whole)
     if key == "log_retention_days":
-        return None if value is None else number(key, value, 0.001, 1e6)
+        return None if value is None else number(key, value, 0.001, MAX_DAYS)
     if key in ("allow_remote_models", "consolidation"):
         return flag(key, value)
     if key in ("insight_types", "exempt_types"):

@@ -193,9 +193,25 @@ def unreadable(
             f"a row of {path} holds a value that ranking cannot use, such as a count that is no "
             f"number: {more}"
         )
+    return lacking(path, error) or str(unusable(path, error))
+
+
+def unwritten(path: str | Path, error: Exception) -> str:
+    """The sentence for what kept a row out of the memory ``path``, whose file could be opened."""
+    return lacking(path, error) or str(error)
+
+
+def lacking(path: str | Path, error: Exception) -> str | None:
+    """The sentence where an error says that a table or column is missing, else None."""
+    text = str(error)
     if any(part in text for part in ("no such table", "no such column", "has no column")):
         return (
             f"{path} lacks part of a memory ({text}): run 'datasette limbic init' on its file "
             "to bring it up to date"
         )
-    return str(unusable(path, error))
+    return None
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether an error means that another program holds the file, so that a later try may do."""
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)

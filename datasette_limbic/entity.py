@@ -23,6 +23,8 @@ OUT = """select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.
   order by r.valid_to is not null, r.relation_type, t.name limit :page offset :skip"""
 IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
 
+LOGGED = "select count(*) from entity_access_log where entity_id = :id"
+
 # Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
 DEGREE = """select count(distinct n.id) from (
     select to_entity as id, relation_type, valid_to from relations where from_entity = :id
@@ -41,10 +43,12 @@ def entity_detail(
     now: str | None = None,
     page: int = 1,
     size: int = PAGE,
+    access_log: bool = True,
 ) -> dict[str, Any]:
     """Everything about one entity, by id or by name.
 
-    Lists longer than ``size`` come a ``page`` at a time. Raises UnknownEntity and NotAMemory.
+    Lists longer than ``size`` come a ``page`` at a time. Without ``access_log`` that table is not
+    read, and what would come from it is None. Raises UnknownEntity and NotAMemory.
     """
     settings = settings or Settings()
     schema.require_memory(conn)
@@ -64,10 +68,10 @@ def entity_detail(
         (select count(*) from relations where from_entity = :id) as relations_out,
         (select count(*) from relations where to_entity = :id) as relations_in,
         (select count(*) from co_occurrences
-          where entity_a_id = :id or entity_b_id = :id) as partners,
-        (select count(*) from entity_access_log where entity_id = :id) as log""",
+          where entity_a_id = :id or entity_b_id = :id) as partners""",
         args,
     )[0]
+    counts["log"] = conn.execute(LOGGED, args).fetchone()[0] if access_log else None
     return {
         **{key: row[key] for key in ("id", "name")},
         "entityType": row["entity_type"],
@@ -87,7 +91,7 @@ def entity_detail(
         ),
         "relations_out": _rows(conn, OUT, args),
         "relations_in": _rows(conn, IN, args),
-        "signals": _signals(conn, args, settings),
+        "signals": _signals(conn, args, settings, access_log),
         "limbic": _factors(conn, row, args, settings),
         "now": now,
     }
@@ -113,7 +117,7 @@ def _rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[d
 
 
 def _signals(
-    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings
+    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings, access_log: bool
 ) -> dict[str, Any]:
     access = _rows(
         conn, "select access_count, last_access from entity_access where entity_id = :id", args
@@ -121,6 +125,14 @@ def _signals(
     return {
         "access_count": access[0]["access_count"] if access else 0,
         "last_access": access[0]["last_access"] if access else None,
+        **(_logged(conn, args) if access_log else dict.fromkeys(("log", "weeks", "outside_weeks"))),
+        "co_occurrences": _partners(conn, args, settings),
+    }
+
+
+def _logged(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What the access log has on the entity: the last rows, and how many a week."""
+    return {
         "log": _rows(
             conn,
             f"""select query, accessed_at from entity_access_log where entity_id = :id
@@ -128,7 +140,6 @@ def _signals(
             args,
         ),
         **accesses_by_week(conn, args["id"], now=args["now"]),
-        "co_occurrences": _partners(conn, args, settings),
     }
 
 

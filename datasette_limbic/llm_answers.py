@@ -27,8 +27,8 @@ NOT_CONFIDENT = (
 )
 
 
-def search_answer(answer: Mapping[str, Any], query: str, recorded: str, notes: list[str]) -> str:
-    """What ``Memory.search`` returns. ``recorded`` says what became of the signals."""
+def search_answer(answer: Mapping[str, Any], notes: list[str]) -> str:
+    """What ``Memory.search`` returns, of what ``serving.search_semantic`` answers."""
     results = answer["results"]
     share = max(LEAST, SEARCH_CHARS // max(1, len(results)))
     if not results:
@@ -42,13 +42,13 @@ def search_answer(answer: Mapping[str, Any], query: str, recorded: str, notes: l
             "search_id": answer["search_id"],
             "confident": answer["confident"],
             "note": " ".join(notes) or None,
-            "results": [_result(row, query, share) for row in results],
-            "recorded": recorded,
+            "results": [_result(row, answer["query"], share) for row in results],
+            "recorded": _recorded(answer),
         }
     )
 
 
-def open_answer(answer: Mapping[str, Any], recorded: str, notes: list[str]) -> str:
+def open_answer(answer: Mapping[str, Any], notes: list[str]) -> str:
     """What ``Memory.open`` returns: entities whole, as far as the budget goes."""
     share = OPEN_CHARS // max(1, len(answer["entities"]))
     unknown = [plain(name) for name in answer["unknown"]]
@@ -62,15 +62,23 @@ def open_answer(answer: Mapping[str, Any], recorded: str, notes: list[str]) -> s
             "entities": [_entity(each, share) for each in answer["entities"]],
             "unknown": unknown,
             "note": " ".join(notes) or None,
-            "recorded": recorded,
+            "recorded": _recorded(answer),
         }
     )
 
 
-def rate_answer(rated: Mapping[str, Any] | None, recorded: str) -> str:
-    """What ``Memory.rate`` returns; ``rated`` is None where nothing was recorded."""
+def rate_answer(rated: Mapping[str, Any] | None, reason: str | None) -> str:
+    """What ``Memory.rate`` returns; ``rated`` is None where nothing was recorded for ``reason``."""
     found = {key: plain(rated[key]) for key in ("name", "rating", "query")} if rated else {}
-    return _json({**found, "recorded": recorded})
+    return _json({**found, "recorded": _yes_or_no(reason)})
+
+
+def _recorded(answer: Mapping[str, Any]) -> str:
+    return _yes_or_no(answer["recorded"]["reason"])
+
+
+def _yes_or_no(reason: str | None) -> str:
+    return "yes" if reason is None else f"no: {reason}"
 
 
 def _result(row: Mapping[str, Any], query: str, share: int) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def plain(value: Any) -> str:
     """``value`` as text: any program may have put bytes or a number into a text column."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "replace")
-    return str(value).encode("utf-8", "replace").decode("utf-8")
+    return text.storable(str(value))
 
 
 def _rounded(value: Any) -> float | None:

@@ -9,17 +9,13 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 import llm
 
-from .errors import BadParameter, DatabaseUnusable, UnknownSearch
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from .errors import BadParameter, DatabaseUnusable, UnknownEntity, UnknownSearch
 
 VARIABLE = "LIMBIC_MEMORY"
 DEFAULT_LIMIT = 5
@@ -94,29 +90,27 @@ class Memory(llm.Toolbox):  # type: ignore[no-untyped-call]
         rate with what helped.
         """
         from . import llm_answers, serving
-        from .request import applied_parameters, parse
+        from .config import MAX_LIMIT as MOST
+        from .config import number
 
+        given: Any = limit  # a model may make text of it, or null
+        given = DEFAULT_LIMIT if given in (None, "") else given
+        asked = int(number("limit", given, 1, MOST, whole=True))
+        notes = []
+        if asked > self._limit:
+            notes.append(f"This memory returns at most {self._limit} results.")
         with self._opened() as (conn, reason):
-            asked = parse(
-                {"q": query, "limit": limit, "type": type},
-                self._settings,
-                applied_parameters(conn),
-            )
-            notes = []
-            if asked.limit > self._limit:
-                asked = replace(asked, limit=self._limit)
-                notes.append(f"This memory returns at most {self._limit} results.")
-            answer, entry = serving.serve_search(
+            answer = serving.search_semantic(
                 conn,
-                asked,
+                query,
+                min(asked, self._limit),
+                type=type,
                 settings=self._settings,
-                record=reason is None,
                 client=self._client,
+                why_not=reason,
+                on_failure=self._failed,
             )
-            reason = reason or _written(conn, self._path, entry, serving.NOTHING_ASKED)
-        logged = entry.search if entry and reason is None else None
-        answer["search_id"] = logged.uid if logged else None
-        return llm_answers.search_answer(answer, asked.query, _recorded(reason), notes)
+        return llm_answers.search_answer(answer, notes)
 
     def open(self, names: list[str], search_id: str = "") -> str:
         """Read entities of the memory whole: all they say, and what they are linked to.
@@ -131,29 +125,31 @@ class Memory(llm.Toolbox):  # type: ignore[no-untyped-call]
 
         Next: answer from what you read, then call rate.
         """
-        from . import llm_answers, search_log, serving
+        from . import llm_answers, serving
 
         wanted = [names] if isinstance(names, str) else list(names)
-        search_id = llm_answers.plain(search_id or "")
         with self._opened() as (conn, reason):
+
+            def opened(found_by: str | None) -> dict[str, Any]:
+                return serving.open_nodes(
+                    conn,
+                    [llm_answers.plain(name) for name in wanted],
+                    settings=self._settings,
+                    search_id=found_by,
+                    client=self._client,
+                    why_not=reason,
+                    on_failure=self._failed,
+                )
+
             notes = []
-            if search_id and reason is None:
-                try:
-                    search_log.search_row(conn, search_id)
-                except UnknownSearch as error:
-                    notes.append(f"Not counted as opened from a search: {error}.")
-                    search_id = ""
-            answer, entry = serving.serve_open(
-                conn,
-                [llm_answers.plain(name) for name in wanted],
-                settings=self._settings,
-                search_id=search_id or None,
-                client=self._client,
-            )
+            try:
+                answer = opened(llm_answers.plain(search_id) if search_id and not reason else None)
+            except UnknownSearch as error:
+                notes.append(f"Not counted as opened from a search: {error}.")
+                answer = opened(None)
             for found in answer["entities"]:
                 found["observations"] = self._newest(conn, found)
-            reason = reason or _written(conn, self._path, entry, serving.NOTHING_FOUND)
-        return llm_answers.open_answer(answer, _recorded(reason), notes)
+        return llm_answers.open_answer(answer, notes)
 
     def rate(self, search_id: str, name: str, rating: Literal["useful", "not_useful"]) -> str:
         """Tell the memory whether a search result helped, so that it ranks better next time.
@@ -176,7 +172,7 @@ class Memory(llm.Toolbox):  # type: ignore[no-untyped-call]
                     rating,
                     client=self._client,
                 )
-        return llm_answers.rate_answer(rated, _recorded(reason))
+        return llm_answers.rate_answer(rated, reason)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, str | None]]:
@@ -204,19 +200,34 @@ class Memory(llm.Toolbox):  # type: ignore[no-untyped-call]
             conn.close()
 
     def _newest(self, conn: Any, found: dict[str, Any]) -> list[dict[str, Any]]:
-        """The observations of an opened entity, in their order; of a very long one the newest."""
+        """The observations of an opened entity, in their order; of a long one the newest."""
         from .entity import PAGE, entity_detail
 
-        last = -(-found["counts"]["observations"] // PAGE)
-        if last <= 1:
+        there: int = found["counts"]["observations"]
+        if len(found["observations"]) >= there:
+            return list(found["observations"][-_LAST_PAGES * PAGE :])
+        # longer than what one answer opens: its end was not read yet
+        last = -(-there // PAGE)
+        try:
+            return [
+                each
+                for page in range(max(1, last - _LAST_PAGES + 1), last + 1)
+                for each in entity_detail(
+                    conn, found["id"], settings=self._settings, now=found["now"], page=page
+                )["observations"]
+            ]
+        except UnknownEntity:  # deleted since: what was read of it is still the answer
             return list(found["observations"])
-        return [
-            each
-            for page in range(max(1, last - _LAST_PAGES + 1), last + 1)
-            for each in entity_detail(
-                conn, found["id"], settings=self._settings, now=found["now"], page=page
-            )["observations"]
-        ]
+
+    def _failed(self, error: Exception) -> str:
+        """Why something was not recorded, in a sentence; the answer is not lost."""
+        from datasette.utils.sqlite import sqlite3
+
+        from . import connection
+
+        if isinstance(error, sqlite3.Error):
+            return connection.unreadable(self._path, error)
+        return str(error) or type(error).__name__
 
     def _read_settings(self, config: str | None) -> Any:
         from .config import Settings
@@ -234,27 +245,6 @@ class Memory(llm.Toolbox):  # type: ignore[no-untyped-call]
 for _tool in (Memory.search, Memory.open, Memory.rate):
     # llm sends docstrings as they stand in the source, indented
     _tool.__doc__ = inspect.cleandoc(_tool.__doc__ or "")
-
-
-def _written(conn: Any, path: Path, entry: "Recording | None", nothing: str) -> str | None:
-    """Write what a call leaves behind; why that did not work, or None. The answer is not lost."""
-    from datasette.utils.sqlite import sqlite3
-
-    from . import connection, recording
-
-    if entry is None:
-        return nothing
-    try:
-        [done] = recording.write_all(conn, [entry]).written
-        if isinstance(done, sqlite3.Error):
-            raise done
-    except sqlite3.Error as error:
-        return connection.unreadable(path, error)
-    return None
-
-
-def _recorded(reason: str | None) -> str:
-    return "yes" if reason is None else f"no: {reason}"
 
 
 @llm.hookimpl

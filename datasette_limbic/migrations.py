@@ -59,7 +59,7 @@ def m002_sources(db: Database) -> None:
 
 @migrations()
 def m003_signals(db: Database) -> None:
-    """Searches get a name that answers can tell; indexes by time for pruning."""
+    """Searches get a name that answers can tell; indexes for reading their log."""
     log = db.table("limbic_searches")
     adoption.check_search_log(db)
     if "uid" not in log.columns_dict:

@@ -180,7 +180,7 @@ def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: 
         db = datasette.databases.get(resource[0])
         if db is None or not await is_memory(db):
             return None
-        may = await compat.may_view(datasette, actor, resource[0], schema.CORE_TABLES)
+        may = await compat.may_view(datasette, actor, resource[0], schema.SEARCHED_TABLES)
         return None if may else False
 
     return inner
@@ -195,7 +195,7 @@ def permission_resources_sql(datasette: Datasette, actor: Any, action: str) -> A
         denied = [
             name
             for name in await memories(datasette)
-            if not await compat.may_view(datasette, actor, name, schema.CORE_TABLES)
+            if not await compat.may_view(datasette, actor, name, schema.SEARCHED_TABLES)
         ]
         return compat.deny_query(denied, STORED_QUERY)
 

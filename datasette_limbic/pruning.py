@@ -15,10 +15,11 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import schema, times
-from .config import number
+from .config import MAX_DAYS, number
 from .errors import BadParameter
+from .signals import OURS
+from .text import counted
 
-MAX_DAYS = 1e6
 # Rows looked at in one step, and deleted in one transaction: each takes some hundredths of a
 # second, so that no other writer waits long.
 PAGE_ROWS = 5000
@@ -28,10 +29,8 @@ MAX_PAUSE_S = 0.1
 _BEFORE_ALL = -(1 << 63)
 _DAY_S = 86400
 _FIRST = "0001-01-01 00:00:00"
-# Written as ours are, and not old: such rows, nearly all, need no look from Python. SQLite gives
-# a time in that form back as it was, and any other form differently.
-_SURELY_YOUNG = """case length({0}) when 19 then datetime({0})
-else strftime('%Y-%m-%d %H:%M:%f', {0}) end is {0} and {0} >= :before"""
+# Written as ours are, and not old: such rows, nearly all, need no look from Python.
+_SURELY_YOUNG = f"{OURS} and {{0}} >= :before"
 _NO_SEARCH = "and (search_id is null or search_id not in (select id from limbic_searches))"
 
 
@@ -65,25 +64,22 @@ class Pruned:
         """The same in a sentence or two."""
         verb = "Would delete" if self.dry_run else "Deleted"
         lines = [
-            f"{verb} what is older than {self.before} (UTC): {_many(self.searches, 'search')} "
-            f"with {_many(self.candidates, 'candidate')}, {_many(self.ratings, 'rating')} and "
-            f"opened results, {_many(self.accesses, 'row')} of the access log. "
+            f"{verb} what is older than {self.before} (UTC): "
+            f"{counted(self.searches, 'search', 'searches')} "
+            f"with {counted(self.candidates, 'candidate', 'candidates')}, "
+            f"{counted(self.ratings, 'rating', 'ratings')} and opened results, "
+            f"{counted(self.accesses, 'row', 'rows')} of the access log. "
             "All counts stay as they are."
         ]
         if self.unreadable:
             lines.append(
                 f"Kept, since the time cannot be read: "
-                f"{_many(self.unreadable_searches, 'search')}, "
-                f"{_many(self.unreadable_ratings, 'rating')}, "
-                f"{_many(self.unreadable_accesses, 'row')} of the access log. "
+                f"{counted(self.unreadable_searches, 'search', 'searches')}, "
+                f"{counted(self.unreadable_ratings, 'rating', 'ratings')}, "
+                f"{counted(self.unreadable_accesses, 'row', 'rows')} of the access log. "
                 "'datasette limbic check' names them."
             )
         return "\n".join(lines)
-
-
-def _many(count: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 
 @dataclass(frozen=True)

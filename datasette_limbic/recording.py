@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from datasette.utils.sqlite import sqlite3
 
 from . import search_log, signals
 from .search_log import OPENED, LoggedSearch
 
-log = logging.getLogger("datasette_limbic")
+# As long a text takes about as much memory as a row with its eight factors.
+CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,21 @@ class Recording:
     client: str | None = None
     actor: str | None = None
 
-    @property
+    @cached_property
     def weight(self) -> int:
-        """About how many rows it holds, for bounds on memory."""
-        return 1 + len(self.entity_ids) + (len(self.search.candidates) if self.search else 0)
+        """How much memory it holds: one for each row, and one for every CHARACTERS of text."""
+        texts: list[object] = [self.query, self.client, self.actor, self.opened_from]
+        rows = 1 + len(self.entity_ids)
+        if self.search is not None:
+            texts += [self.search.query, self.search.parameters]
+            texts += (candidate[1] for candidate in self.search.candidates)
+            rows += len(self.search.candidates)
+        held = sum(len(each) for each in texts if isinstance(each, (str, bytes)))
+        return rows + held // CHARACTERS
 
     @property
     def rows(self) -> int:
-        """About how many rows it writes, for bounds on a transaction."""
+        """How much it writes, in the same units, for bounds on a transaction."""
         return self.weight + planned(self).co_occurrences
 
 
@@ -104,8 +112,9 @@ def write_all(conn: sqlite3.Connection, recordings: Sequence[Recording]) -> Outc
             try:
                 outcome.written.append(write(conn, recording))
             except Exception as error:  # not SQLite's alone: a number too large, half a letter
-                if not conn.in_transaction:
-                    raise  # SQLite took everything back
+                # SQLite took everything back; or the next would fail of the same
+                if not conn.in_transaction or _of_the_file(error):
+                    raise
                 conn.execute("rollback to recording")
                 outcome.written.append(error)
             conn.execute("release recording")
@@ -115,3 +124,10 @@ def write_all(conn: sqlite3.Connection, recordings: Sequence[Recording]) -> Outc
             conn.rollback()
         raise
     return outcome
+
+
+def _of_the_file(error: Exception) -> bool:
+    """Whether an error is not of one row: no room, no disk, another program's lock."""
+    return isinstance(error, sqlite3.OperationalError) and any(
+        words in str(error) for words in ("disk is full", "disk I/O", "locked")
+    )

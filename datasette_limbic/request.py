@@ -18,6 +18,7 @@ from .config import (
     MAX_D_MAX,
     MAX_LIMIT,
     MAX_QUERY,
+    MAX_TYPE,
     MODES,
     RECENCIES,
     STRATEGIES,
@@ -28,6 +29,7 @@ from .config import (
 )
 from .errors import BadParameter, QueryTooLong
 from .scoring import Parameters
+from .text import storable
 
 ARGUMENTS = (
     "q",
@@ -170,15 +172,15 @@ def _query(value: Any) -> str:
         raise QueryTooLong(
             f"the query has {len(value):,} characters: at most {MAX_QUERY:,} are searched for"
         )
-    text = value.replace("\x00", " ").strip()
-    # lone surrogates cannot be stored or compared as UTF-8
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return storable(value.replace("\x00", " ").strip())
 
 
 def _type(value: Any) -> str | None:
     if not isinstance(value, (str, type(None))):
         raise BadParameter(f"type is {value!r:.60}: use the text of an entity type")
-    return value
+    if value is not None and len(value) > MAX_TYPE:
+        raise BadParameter(f"type has {len(value):,} characters: use at most {MAX_TYPE:,}")
+    return None if value is None else storable(value)
 
 
 def _time(name: str, value: Any) -> str | None:

@@ -16,14 +16,14 @@ from datasette.utils.sqlite import sqlite3
 from .errors import NotAMemory
 
 COLLECTIONS = ("entities", "observations")
-CORE_TABLES = (
-    "entities",
-    "observations",
-    "relations",
-    "entity_access",
-    "entity_access_log",
-    "co_occurrences",
-)
+# What search reads. The access log is none of it: whoever may not see what others asked for may
+# still search.
+SEARCHED_TABLES = ("entities", "observations", "relations", "entity_access", "co_occurrences")
+ACCESS_LOG = "entity_access_log"
+CORE_TABLES = (*SEARCHED_TABLES, ACCESS_LOG)
+# The log of searches, and what is read to rate a result of one.
+SEARCH_LOG = ("limbic_searches", "limbic_search_candidates", "limbic_feedback")
+RATED_TABLES = (*SEARCHED_TABLES, *SEARCH_LOG)
 INDEX_PREFIX = "_limbic_"
 
 # Scripts that put no space between words: Thai to Khmer, kana, Han, Hangul is spaced but

@@ -108,7 +108,9 @@ class Parameters:
             # Comparisons with NaN are false, so it is refused here too.
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not is_number or not low <= value <= high:
-                raise ValueError(f"{name} must be a number from {low} to {high:g}, not {value!r}")
+                raise ValueError(
+                    f"{name} must be a number from {low:,.15g} to {high:,.15g}, not {value!r}"
+                )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Parameters:

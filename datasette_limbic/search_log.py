@@ -36,9 +36,12 @@ _ASKED = (
     *("strategy", "recency", "fusion", "consolidation", "expansion_factor"),
     *("type", "as_of", "include_archived"),
 )
-_CANDIDATE = f"""insert into limbic_search_candidates(search_id, entity_id, entity_name, returned,
-baseline_rank, treatment_rank, {", ".join(_FACTORS)})
-values ({", ".join("?" * (6 + len(_FACTORS)))})"""
+_CANDIDATES = f"""insert into limbic_search_candidates(search_id, entity_id, entity_name, returned,
+baseline_rank, treatment_rank, {", ".join(_FACTORS)}) values """
+_VALUES = f"({', '.join('?' * (6 + len(_FACTORS)))})"
+# Rows of one statement: a thread gives way to others at each, and 999 values are the least that
+# any SQLite takes.
+_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,11 @@ def logged(
     )
 
 
+def unpacked(found: Mapping[str, Any]) -> LoggedSearch:
+    """A search that went through ``asdict`` and JSON, which knows no tuples."""
+    return LoggedSearch(**{**found, "candidates": tuple(map(tuple, found["candidates"]))})
+
+
 def add_search(conn: sqlite3.Connection, found: LoggedSearch, moment: str) -> int:
     """Write a search and its candidates within the caller's transaction; returns its row id."""
     search_id = conn.execute(
@@ -131,7 +139,10 @@ def add_search(conn: sqlite3.Connection, found: LoggedSearch, moment: str) -> in
             *(found.client, found.actor, moment),
         ],
     ).lastrowid
-    conn.executemany(_CANDIDATE, [(search_id, *row) for row in found.candidates])
+    for start in range(0, len(found.candidates), _ROWS):
+        rows = found.candidates[start : start + _ROWS]
+        values = [value for row in rows for value in (search_id, *row)]
+        conn.execute(_CANDIDATES + ", ".join([_VALUES] * len(rows)), values)
     return int(search_id)
 
 
@@ -219,3 +230,19 @@ def ratings(conn: sqlite3.Connection, uid: str) -> dict[int, str]:
             [uid, *RATINGS],
         )
     )
+
+
+def rated(conn: sqlite3.Connection, uid: str) -> list[dict[str, Any]]:
+    """The last rating of each entity in a search, as ``id, name, rating``, in order of the first.
+
+    The name is the one that the search showed; ``id`` is None where the entity was deleted since.
+    """
+    found = conn.execute(
+        """select f.entity_id, f.entity_name, f.event from limbic_feedback f
+        join limbic_searches s on s.id = f.search_id
+        where s.uid = ? and f.event in (?, ?) order by f.id""",
+        [uid, *RATINGS],
+    )
+    # names differ within a pool, and a deleted entity has nothing else
+    last = {name: {"id": id_, "name": name, "rating": rating} for id_, name, rating in found}
+    return list(last.values())

@@ -8,7 +8,7 @@ command line, ``llm`` and programs. The names are the document's.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -22,6 +22,7 @@ from .request import Request, applied_parameters, parse
 from .scoring import Parameters
 from .search import BASELINE, LIMBIC
 from .search_log import LoggedSearch
+from .text import storable
 
 MAX_OPEN = MAX_LIMIT
 # Observations and relations of each kind that one answer holds, so that it fits into memory.
@@ -31,7 +32,10 @@ MAX_CLIENT = 200
 _RANKING = frozenset(
     ("strategy", "recency", "fusion", "consolidation", *(f.name for f in fields(Parameters)))
 )
+# What kept an answer from being recorded → the sentence that the answer says of it.
+OnFailure = Callable[[Exception], str]
 NOTHING_ASKED = "nothing was asked, so nothing is recorded"
+NOT_CONFIDENT = "the answer is not confident, and only confident ones were to be recorded"
 NOTHING_FOUND = "there is nothing to record"
 
 
@@ -43,6 +47,7 @@ def serve_search(
     sql_link: Callable[[str], str] | None = None,
     record: bool = True,
     chosen: frozenset[str] = frozenset(),
+    confident_only: bool = False,
     client: str | None = None,
     actor: str | None = None,
 ) -> tuple[dict[str, Any], Recording | None]:
@@ -51,13 +56,18 @@ def serve_search(
     With ``record`` False this is ``search.search``. Where the setting ``baseline_share`` is above
     0, that share of the recorded searches is served in the order of base similarity; the answer
     says so in ``policy``, and the log knows the probability. A caller who chose a strategy or a
-    parameter (``chosen`` names the arguments that were given) gets what was asked for.
+    parameter (``chosen`` names the arguments that were given) gets what was asked for. With
+    ``confident_only`` an answer that is not confident is not recorded.
     """
     pool = search.rank(conn, query, settings=settings)
     recorded = record and bool(query.query)
     share = settings.baseline_share if recorded and not chosen & _RANKING else 0.0
     policy = BASELINE if random.random() < share else LIMBIC
     answer = search.answer(conn, pool, settings=settings, sql_link=sql_link, policy=policy)
+    if recorded and confident_only and not answer["confident"]:
+        if policy == BASELINE:  # which is served where it is recorded alone
+            answer = search.answer(conn, pool, settings=settings, sql_link=sql_link)
+        return answer, None
     if not recorded:
         return answer, None
     ids = tuple(row["id"] for row in answer["results"])
@@ -75,6 +85,11 @@ def serve_search(
     )
 
 
+def unrecorded(answer: Mapping[str, Any]) -> str:
+    """Why a search that may be recorded came without a Recording, of its answer."""
+    return NOT_CONFIDENT if answer["query"] else NOTHING_ASKED
+
+
 def serve_open(
     conn: sqlite3.Connection,
     names: Iterable[str] = (),
@@ -86,6 +101,7 @@ def serve_open(
     client: str | None = None,
     actor: str | None = None,
     now: str | None = None,
+    access_log: bool = True,
 ) -> tuple[dict[str, Any], Recording | None]:
     """Entities whole, by exact name or id, and what is to be recorded. Reads only.
 
@@ -94,8 +110,8 @@ def serve_open(
     ``counts`` says how many there are. ``unknown`` of the answer names what is not there, and
     ``suggestions`` the names that differ from an unknown one in case, accents and points alone.
     Archived ones are answered too, and say so. ``search_id`` is the search that they were found
-    by, ``candidates`` the ids of its pool where it is not in the log yet. Raises BadParameter for
-    more than MAX_OPEN.
+    by, ``candidates`` the ids of its pool where it is not in the log yet. ``access_log`` as in
+    ``entity_detail``. Raises BadParameter for more than MAX_OPEN.
     """
     schema.require_memory(conn)
     wanted: list[int | str] = [*dict.fromkeys(names), *dict.fromkeys(ids)]
@@ -112,16 +128,18 @@ def serve_open(
     unknown: list[int | str] = []
     for each in wanted:
         try:
-            detail = entity.entity_detail(conn, each, settings=settings, now=now, size=share)
+            detail = entity.entity_detail(
+                conn, each, settings=settings, now=now, size=share, access_log=access_log
+            )
         except UnknownEntity:
             unknown.append(each)
         else:
             found.setdefault(detail["id"], _unpaged(detail))
-    names = [each for each in unknown if isinstance(each, str)]
+    strangers = [each for each in unknown if isinstance(each, str)]
     answer = {
         "entities": list(found.values()),
         "unknown": unknown,
-        "suggestions": {name: near for name in names if (near := entity.alike(conn, name))},
+        "suggestions": {name: near for name in strangers if (near := entity.alike(conn, name))},
         "now": now,
     }
     if not found:
@@ -172,13 +190,19 @@ def search_semantic(
     settings: Settings | None = None,
     client: str | None = None,
     actor: str | None = None,
+    confident_only: bool = False,
+    why_not: str | None = None,
+    on_failure: OnFailure | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
     """Search and record: what ``POST …/search`` does. Returns its answer.
 
     One access of each of the returned, one co-occurrence of each pair of them, and the search
-    itself with its whole pool, in one transaction. Raises as ``search`` does, and sqlite3.Error
-    where it cannot be written.
+    itself with its whole pool, in one transaction; with ``confident_only`` nothing where the
+    answer is not confident, and where ``why_not`` says why nothing is to be recorded. Raises as
+    ``search`` does, and what kept it from being written: sqlite3.Error and others. With
+    ``on_failure`` the answer comes all the same, and ``recorded`` says ``failed`` with the reason
+    that it makes of the error.
     """
     settings = settings or Settings()
     schema.require_memory(conn)
@@ -187,12 +211,16 @@ def search_semantic(
         conn,
         parse(given, settings, applied_parameters(conn)),
         settings=settings,
+        record=why_not is None,
         chosen=frozenset(name for name, value in given.items() if value not in (None, "")),
+        confident_only=confident_only,
         client=client_name(client),
         actor=actor,
     )
-    answer["search_id"] = entry.search.uid if entry and entry.search else None
-    answer["recorded"] = _write(conn, entry, None if answer["query"] else NOTHING_ASKED)
+    reason = why_not or (None if entry else unrecorded(answer))
+    answer["recorded"] = _write(conn, entry, reason, on_failure)
+    uid = entry.search.uid if entry and entry.search else None
+    answer["search_id"] = uid if answer["recorded"]["status"] == "done" else None
     return answer
 
 
@@ -205,11 +233,14 @@ def open_nodes(
     search_id: str | None = None,
     client: str | None = None,
     actor: str | None = None,
+    why_not: str | None = None,
+    on_failure: OnFailure | None = None,
 ) -> dict[str, Any]:
     """Open entities by name or id and record that: what ``POST …/open`` does.
 
     ``search_id`` is the search that they were found by; they are logged as opened from it.
-    Raises BadParameter, UnknownSearch, and sqlite3.Error where it cannot be written.
+    ``why_not`` and ``on_failure`` as for ``search_semantic``. Raises BadParameter,
+    UnknownSearch, and what kept it from being written.
     """
     if search_id is not None:
         search_log.search_row(conn, search_id)
@@ -222,18 +253,27 @@ def open_nodes(
         client=client_name(client),
         actor=actor,
     )
-    answer["recorded"] = _write(conn, entry)
+    answer["recorded"] = _write(conn, entry, why_not, on_failure)
     return answer
 
 
 def _write(
-    conn: sqlite3.Connection, entry: Recording | None, reason: str | None = None
+    conn: sqlite3.Connection,
+    entry: Recording | None,
+    reason: str | None,
+    on_failure: OnFailure | None,
 ) -> dict[str, Any]:
-    if entry is None:
+    """Write what an answer leaves behind, and say it as the answer does."""
+    if entry is None or reason:
         return recorded(None, reason=reason)
-    [done] = recording.write_all(conn, [entry]).written
-    if isinstance(done, Exception):
-        raise done
+    try:
+        [done] = recording.write_all(conn, [entry]).written
+        if isinstance(done, Exception):
+            raise done
+    except Exception as error:
+        if on_failure is None:
+            raise
+        return failed(on_failure(error))
     return recorded(entry, done)
 
 
@@ -280,4 +320,4 @@ def client_name(value: Any) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > MAX_CLIENT:
         raise BadParameter(f"client is {value!r:.60}: use a name of up to {MAX_CLIENT} characters")
-    return value.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")
+    return storable(value).replace("\x00", " ")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
 from . import times
+from .access_weeks import usual
 from .config import Settings
 from .search_log import OPENED, RATINGS
 
@@ -20,20 +22,24 @@ _EVENTS = """select event, count(*) from (
   select event from (select event, max(id) from limbic_feedback where event <> 'opened'{where}
     group by coalesce(search_id, -id), entity_name)
 ) group by 1"""
-_USUAL_TIME = "last_access glob '[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9] [0-2][0-9]:*'"
-MAX_ODD_TIMES = 10_000
+# Of times in unusual spellings, which are read one by one, at most so many different ones count.
+_MOST_ODD = 10_000
+
+
+def _moment(column: str) -> str:
+    """SQL: a time in the one form whose text sorts as the moments do, NULL where unusual."""
+    return f"case when {usual(column)} then strftime('%Y-%m-%d %H:%M:%f', {column}) end"
 
 
 def signal_figures(conn: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
     """Searches logged and by whom, openings and ratings, the last access, what is kept.
 
     ``searches`` {count, first, last}; ``by`` the most frequent callers [{client, actor, searches,
-    last}], at most CALLERS; ``events`` {opened, useful, not_useful}. Times are UTC text, or None
-    where nothing was recorded. Reads only.
+    last}], at most CALLERS; ``events`` {opened, useful, not_useful}. Times are UTC text: of those
+    that can be read the first or the last, or None where there is none. Reads only.
     """
-    count, first, last = conn.execute(
-        "select count(*), min(created_at), max(created_at) from limbic_searches"
-    ).fetchone()
+    count = conn.execute("select count(*) from limbic_searches").fetchone()[0]
+    first, last = _span(conn, "limbic_searches", "created_at")
     return {
         "searches": {"count": count, "first": first, "last": last},
         "by": callers(conn),
@@ -46,12 +52,26 @@ def signal_figures(conn: sqlite3.Connection, settings: Settings) -> dict[str, An
 
 def callers(conn: sqlite3.Connection) -> list[dict[str, Any]]:
     """Who searched most often: as the client names itself, and as Datasette knows the actor."""
-    cursor = conn.execute(
-        f"""select client, actor, count(*) as searches, max(created_at) as last
-        from limbic_searches group by client, actor order by 3 desc, 4 desc limit {CALLERS}"""
-    )
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+    found = conn.execute(
+        f"""select client, actor, count(*), max(moment), count(moment)
+        from (select client, actor, {_moment("created_at")} as moment from limbic_searches limit -1)
+        group by client, actor order by 3 desc, 4 desc limit {CALLERS}"""
+    ).fetchall()
+    moments: dict[tuple[Any, Any], list[Any]] = {(row[0], row[1]): [row[3]] for row in found}
+    if any(usually < count for _, _, count, _, usually in found):
+        odd = f"""select distinct client, actor, created_at from limbic_searches
+          where not {usual("created_at")} limit {_MOST_ODD}"""
+        for client, actor, value in conn.execute(odd):
+            moments.get((client, actor), []).append(value)
+    return [
+        {
+            "client": client,
+            "actor": actor,
+            "searches": count,
+            "last": _ends(moments[client, actor])[1],
+        }
+        for client, actor, count, *_ in found
+    ]
 
 
 def events(conn: sqlite3.Connection, entity_id: int | None = None) -> dict[str, int]:
@@ -63,10 +83,24 @@ def events(conn: sqlite3.Connection, entity_id: int | None = None) -> dict[str, 
 
 def last_access(conn: sqlite3.Connection) -> str | None:
     """The newest time in ``entity_access`` that can be read, as UTC text; None where none can."""
-    usual = conn.execute(f"select max(last_access) from entity_access where {_USUAL_TIME}")
-    odd = conn.execute(
-        f"""select distinct last_access from entity_access where not ({_USUAL_TIME})
-        limit {MAX_ODD_TIMES}"""
-    )
-    found = [times.parse_time(row[0]) for row in (*usual, *odd)]
-    return times.to_sql(max((moment for moment in found if moment is not None), default=None))
+    return _span(conn, "entity_access", "last_access")[1]
+
+
+def _span(conn: sqlite3.Connection, table: str, column: str) -> tuple[str | None, str | None]:
+    """The first and the last time of a column that can be read, as UTC text."""
+    # the limit keeps SQLite from reckoning each moment once for each of the four
+    first, last, usually, count = conn.execute(
+        f"""select min(moment), max(moment), count(moment), count(*)
+        from (select {_moment(column)} as moment from {table} limit -1)"""
+    ).fetchone()
+    found = [first, last]
+    if usually < count:
+        odd = f"select distinct {column} from {table} where not {usual(column)} limit {_MOST_ODD}"
+        found += (row[0] for row in conn.execute(odd))
+    return _ends(found)
+
+
+def _ends(values: Iterable[Any]) -> tuple[str | None, str | None]:
+    """The first and the last of these times, as UTC text; None, None where none can be read."""
+    found = [moment for value in values if (moment := times.parse_time(value)) is not None]
+    return (times.to_sql(min(found)), times.to_sql(max(found))) if found else (None, None)

@@ -14,23 +14,36 @@ from datasette.utils.sqlite import sqlite3
 from . import times
 from .errors import BadParameter
 
+# Whether a column holds a time as ``times.to_sql`` writes it. SQLite gives a time in that form
+# back as it was, and any other form, text, number or blob differently.
+OURS = """case length({0}) when 19 then datetime({0})
+else strftime('%Y-%m-%d %H:%M:%f', {0}) end is {0}"""
+
+
+def later(column: str) -> str:
+    """SQL of an upsert: keep the later time; the old one counts only where it is in our form."""
+    # as text, 'soon' or a Unix time would stand after every date for ever
+    return f"""{column} = case when {OURS.format(column)} and {column} > excluded.{column}
+  then {column} else excluded.{column} end"""
+
+
 # NULL counts as nothing: a table that was taken over may hold it.
 # One statement each, so that SQLite does all the work of a call and other threads run meanwhile.
 _LOG = """insert into entity_access_log(entity_id, entity_name, query, accessed_at)
 select e.id, e.name, :query, :moment
 from json_each(:ids) given cross join entities e on e.id = given.value order by given.key"""
-_ACCESS = """insert into entity_access(entity_id, access_count, last_access)
+_ACCESS = f"""insert into entity_access(entity_id, access_count, last_access)
 select e.id, 1, :moment from json_each(:ids) given cross join entities e on e.id = given.value
 where true
 on conflict(entity_id) do update set access_count = coalesce(access_count, 0) + 1,
-  last_access = max(coalesce(last_access, ''), excluded.last_access)"""
-_PAIRS = """insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
+  {later("last_access")}"""
+_PAIRS = f"""insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
 select a.id, b.id, 1, :moment
 from json_each(:ids) x cross join entities a on a.id = x.value
 cross join json_each(:ids) y cross join entities b on b.id = y.value
 where y.value > x.value
 on conflict(entity_a_id, entity_b_id) do update set co_count = coalesce(co_count, 0) + 1,
-  last_co = max(coalesce(last_co, ''), excluded.last_co)"""
+  {later("last_co")}"""
 
 
 def record_access(

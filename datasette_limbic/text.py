@@ -21,12 +21,14 @@ __all__ = [
     "STOP_WORDS",
     "Term",
     "cjk_runs",
+    "counted",
     "coverage",
     "fold",
     "fts_query",
     "fts_terms",
     "fts_tokens",
     "normalise",
+    "storable",
     "text_containment",
     "word_tokens",
 ]
@@ -47,6 +49,7 @@ _SEARCHED_RUN = re.compile(f"[{_CJK}\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]+")
 # What an exact name counts for, against 1 for every word of the query.
 EXACT_NAME = 1.25
 _CJK_ONLY = re.compile(f"(?:[{_CJK}]|[^\\w])+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ASCII_TOKEN = re.compile(r"[0-9a-z]+")
 # What a sentence may begin or end with. Not %, #, +, * or @: "5 %" is not "5", "C#" is not "C".
 _OUTER = " \t\n.,;:!?¡¿…\"'`´«»“”„‘’‚‹›()[]{}<>·•–—-。、，！？；：「」『』（）"
@@ -63,6 +66,19 @@ class Term(NamedTuple):
     match: str
     tokens: tuple[str, ...]
     cjk: bool = False
+
+
+def storable(text: str) -> str:
+    """`text` as UTF-8 and SQLite can hold it: half a surrogate pair becomes U+FFFD.
+
+    JSON can hold such halves, and Python makes them of bytes that are no UTF-8.
+    """
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """`1 access`, `1,203 accesses`."""
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def fold(text: str) -> str:

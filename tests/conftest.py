@@ -19,6 +19,18 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOW = "2026-11-29 12:00:00"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--load", action="store_true", help="run the tests marked load too: minutes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # not by -m in addopts: any other -m takes its place
+    if not config.getoption("--load"):
+        for item in items:
+            if item.get_closest_marker("load"):
+                item.add_marker(pytest.mark.skip(reason="minutes of load: only with --load"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_llm_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = os.environ.get("LLM_USER_PATH")

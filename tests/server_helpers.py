@@ -5,8 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +16,8 @@ from typing import Any
 from view_helpers import ONE_POINT_ZERO
 
 STARTS_WITHIN_S = 60
+# uvicorn's line, once it listens
+LISTENS = re.compile(r"Uvicorn running on http://127\.0\.0\.1:([0-9]+)")
 STOPS_WITHIN_S = 40
 CONFIG = {"permissions": {"limbic-record": True}}
 
@@ -32,30 +34,40 @@ class Server:
         self.port = 0
 
     def __enter__(self) -> Server:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         option = "--config" if ONE_POINT_ZERO else "--metadata"
         with self._log.open("ab") as log:
+            started_at = log.tell()
+            # port 0: the system chooses one, and no other program can take it in between
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "datasette", "serve", str(self.path)),
-                    *("--port", str(self.port), option, str(self._config)),
+                    *("--port", "0", option, str(self._config)),
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             )
+        try:
+            self.port = self._listening(started_at)
+            with Client(self) as client:
+                assert client.get("") == 200, self.log()
+        except BaseException:  # nobody will call __exit__
+            self.kill()
+            raise
+        return self
+
+    def _listening(self, started_at: int) -> int:
+        """The port, once the process that was started at that place of its log says it."""
+        assert self.process is not None
         ends = time.monotonic() + STARTS_WITHIN_S
         while True:
-            try:
-                with Client(self) as client:
-                    assert client.get("") == 200, self.log()
-                return self
-            except OSError:
-                assert self.process.poll() is None, self.log()
-                assert time.monotonic() < ends, self.log()
-                time.sleep(0.05)
+            said = self._log.read_bytes()[started_at:].decode("utf-8", "replace")
+            found = LISTENS.search(said)
+            if found:
+                return int(found[1])
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < ends, self.log()
+            time.sleep(0.05)
 
     def __exit__(self, *_: object) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -23,8 +23,7 @@ OLD_CANDIDATES = (
     " baseline_rank, treatment_rank, base, final_score)"
     " values ({0}, 1, 'Ana', 1, 2, 1, 0.1, 0.2), ({0}, 99, 'gone', 1, 1, 2, 0.3, 0.1)"
 )
-ADDED = ("limbic_searches_uid", "limbic_searches_created", "entity_access_log_time")
-ADDED += ("limbic_feedback_entity",)
+ADDED = ("limbic_searches_uid", "limbic_searches_created", "limbic_feedback_entity")
 
 
 def old_memory(path: Path) -> Path:

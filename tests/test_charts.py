@@ -43,7 +43,13 @@ def test_bars_are_as_high_as_their_counts_and_stacked():
     assert empty["parts"] == []
     assert [part["kind"] for part in opened["parts"]] == ["opened"]
     assert highest["parts"][0]["y"] == pytest.approx(charts.TOP)
+    # the lines stand where a bar of their number ends
     assert [line["text"] for line in chart["lines"]] == ["0", "4", "8"]
+    assert [line["y"] for line in chart["lines"]] == [
+        chart["floor"],
+        pytest.approx(below["y"], abs=0.02),
+        highest["parts"][0]["y"],
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 2, 26, 53])

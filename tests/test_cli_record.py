@@ -82,6 +82,28 @@ def test_a_search_for_nothing_records_nothing(demo_db, query):
     assert signals(demo_db) == before
 
 
+def test_an_answer_that_is_not_confident_is_recorded_unless_told_otherwise(demo_db):
+    before = signals(demo_db)
+    junk = "quantum chromodynamics lattice"
+    text = run("search", demo_db, junk, "--confident-only")
+    assert "No confident match. Nearest:" in text
+    assert text.splitlines()[-1].startswith("The answer is not confident")
+    assert "Search id" not in text
+    found = json.loads(run("search", demo_db, junk, "--confident-only", "--json"))
+    assert (found["search_id"], found["recorded"]["status"]) == (None, "nothing")
+    assert signals(demo_db) == before
+    assert "Recorded:" in run("search", demo_db, "double invoices", "--confident-only")
+    assert "Recorded:" in run("search", demo_db, junk)
+
+
+def test_a_type_of_bytes_that_are_no_utf8_is_written_all_the_same(demo_db):
+    """Python makes half a surrogate pair of such a byte."""
+    answer = json.loads(run("search", demo_db, "Atlas", "--type", "Proy\udcff", "--json"))
+    assert (answer["type"], answer["recorded"]["status"]) == ("Proy\ufffd", "done")
+    [(kept,)] = rows(demo_db, "select parameters from limbic_searches")
+    assert json.loads(kept)["type"] == "Proy\ufffd"
+
+
 def test_a_search_that_finds_nothing_is_logged(demo_db):
     text = run("search", demo_db, "zzzqqq", "--mode", "text")
     assert "No results" in text
@@ -117,7 +139,8 @@ def test_record_search_has_every_option_of_search():
     record = limbic.get_command(None, "record").commands["search"]
     own = {option for param in record.params for option in param.opts}
     assert own - {option for param in search_command.params for option in param.opts} == {
-        "--client"
+        "--client",
+        "--confident-only",
     }
     assert own >= {option for param in search_command.params for option in param.opts}
 
@@ -269,8 +292,32 @@ def test_a_hundred_names_and_one(demo_db):
     assert signals(demo_db) == before
 
 
-def test_bytes_that_are_no_utf8_are_an_unknown_name(demo_db):
-    assert 'Unknown: "a?b"' in run("open", demo_db, "a\udcffb", code=1)
+# As Python hands over bytes of the command line that are no UTF-8.
+RAW = "a\udcffb"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("search", RAW), 0, "Search id: "),
+        (("search", "Atlas", "--client", RAW), 0, "Search id: "),
+        (("search", "Atlas", "--type", RAW), 0, "no entity has the type 'a\ufffdb'"),
+        (("search", "Atlas", "--now", RAW), 1, "now is 'a\\udcffb'"),
+        (("search", "Atlas", "--mode", RAW), 2, "'a\\udcffb' is not one of"),
+        (("open", RAW), 1, 'Unknown: "a\ufffdb"'),
+        (("open", "Atlas", "--client", RAW), 0, "Recorded: 1 access"),
+        (("open", "Atlas", "--search-id", RAW), 1, "no logged search has the id 'a\ufffdb'"),
+        (("feedback", RAW, "Atlas", "useful"), 1, "no logged search has the id 'a\ufffdb'"),
+        (("feedback", "{uid}", RAW, "useful"), 1, "'a\ufffdb' was no candidate"),
+        (("feedback", "{uid}", "Atlas", RAW), 1, "rating is 'a\\udcffb'"),
+        (("feedback", "{uid}", RAW, RAW, RAW), 1, "which result is rated is not clear"),
+        (("feedback", "{uid}", "Atlas", "useful", "--client", RAW), 0, "Recorded: "),
+    ],
+)
+def test_bytes_that_are_no_utf8_are_taken_as_any_other_text(args, code, said, demo_db):
+    uid, _ = searched(demo_db)
+    command, *rest = (uid if each == "{uid}" else each for each in args)
+    assert said in run(command, demo_db, *rest, code=code)
 
 
 # feedback --------------------------------------------------------------------------------------

@@ -91,6 +91,26 @@ def test_errors_while_reading_become_sentences(error, part):
     assert part in connection.unreadable("m.db", Exception(error))
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("database is locked", "database is locked"),
+        ("UNIQUE constraint failed: limbic_searches.uid",) * 2,
+        ("the event loop ended",) * 2,
+        (
+            "no such column: uid",
+            "m lacks part of a memory (no such column: uid): run 'datasette limbic init' on its "
+            "file to bring it up to date",
+        ),
+    ],
+)
+def test_errors_while_writing_become_sentences(error, said):
+    assert connection.unwritten("m", Exception(error)) == said
+    for part in ("no such table: limbic_searches", "table t has no column named uid"):
+        lacking = connection.unwritten("m", Exception(part))
+        assert lacking == connection.unreadable("m", Exception(part))
+
+
 def test_the_pages_say_where_to_look():
     said = connection.unreadable("m", Exception("user-defined function raised"), "the log names it")
     assert said.endswith("such as a count that is no number: the log names it")

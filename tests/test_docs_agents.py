@@ -93,6 +93,47 @@ def test_recall_and_use(server, tmp_path):
     ]
 
 
+def test_a_prompt_that_the_memory_knows_nothing_about_is_not_recorded(server, tmp_path):
+    recall = script("memory-recall.sh", tmp_path)
+    junk = "quantum chromodynamics lattice"
+    run(recall, url=url_of(server), given=json.dumps({"prompt": junk}))
+    known = json.dumps({"prompt": "double invoices INC-19"})
+    first = run(recall, url=url_of(server), given=known).stdout.splitlines()[0]
+    uid = re.search(r"search_id: (\w{16})", first)[1]
+    # a rating is answered after all that waited was written
+    run(script("memory-use.sh", tmp_path), "useful", uid, "billing-api", url=url_of(server))
+    asked = "select query from limbic_searches where query = ? or uid = ?"
+    assert rows(server, asked, junk, uid) == [("double invoices INC-19",)]
+    assert rows(server, "select * from entity_access_log where query = ?", junk) == []
+
+
+def test_the_first_examples_answer_what_they_promise(server, tmp_path):
+    """The three calls with curl, one after the other, as they stand on the page."""
+    [block] = re.findall(r"^```\n(url=http.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    given = block.replace("http://127.0.0.1:8001/memory/-/limbic", url_of(server))
+    lines = [line.partition("  #")[0] for line in given.splitlines()]
+    [place] = [number for number, line in enumerate(lines) if line.strip() == "id=…"]
+    lines[place] = "id=$(jq -r .search_id first)"
+    assert lines[place - 1].startswith("curl")
+    lines[place - 1] += " > first"
+    lines[place + 1] += " > second"
+    lines[place + 2] += " > third"
+    subprocess.run(
+        ["sh", "-ec", "\n".join(lines)],
+        cwd=tmp_path,
+        env={**os.environ, "LIMBIC_TOKEN": "none"},
+        check=True,
+        timeout=60,
+    )
+    first, second, third = (
+        json.loads((tmp_path / name).read_text("utf-8")) for name in ("first", "second", "third")
+    )
+    assert first["confident"] is True
+    assert "billing-api" in [row["name"] for row in first["results"]]
+    assert second["recorded"]["opened"] == 1
+    assert (third["ok"], third["rating"]) == (True, "useful")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -120,7 +120,7 @@ BREAKS = {
     ),
     "a rank twice": (
         "several.limbic_search_candidates",
-        f"update limbic_search_candidates set treatment_rank = 4 {CANDIDATE}",
+        f"update limbic_search_candidates set treatment_rank = 6 {CANDIDATE}",
         False,
     ),
     "a baseline rank twice": (
@@ -132,6 +132,16 @@ BREAKS = {
     "returned that is neither": (
         "values.limbic_search_candidates.returned",
         "update limbic_search_candidates set returned = 2 where search_id in (2, 5)",
+        True,
+    ),
+    "the whole pool as returned": (
+        "values.limbic_search_candidates.shown",
+        "update limbic_search_candidates set returned = 1 where search_id in (2, 5)",
+        True,
+    ),
+    "nothing as returned": (
+        "values.limbic_search_candidates.shown",
+        "update limbic_search_candidates set returned = 0 where search_id = 8",
         True,
     ),
     "returned of words": (
@@ -339,7 +349,6 @@ def test_an_index_of_part_of_the_searches(logged_db):
     [
         "limbic_searches_uid",
         "limbic_searches_created",
-        "entity_access_log_time",
         "limbic_feedback_entity",
     ],
 )

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import llm
 import pytest
 from click.testing import CliRunner
+from datasette.utils.sqlite import sqlite3
 from llm.cli import cli
 from view_helpers import digest
 
-from datasette_limbic import connection, llm_answers, llm_tools
+from datasette_limbic import connection, entity, llm_answers, llm_tools, recording, serving
 from datasette_limbic.errors import BadParameter, LimbicError, UnknownSearch
 from datasette_limbic.llm_tools import Memory
 
@@ -343,6 +345,50 @@ def test_a_locked_memory_answers(demo_db, monkeypatch):
     assert json.loads(memory.rate(uid, "geocoder", "useful"))["recorded"] == "yes"
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OverflowError("Python int too large to convert to SQLite INTEGER"), "no: Python int too"),
+        (ValueError(), "no: ValueError"),
+        (sqlite3.OperationalError("disk I/O error"), "no: "),
+    ],
+)
+@pytest.mark.parametrize("part", ["add_access", "add_co_occurrences"])
+def test_what_could_not_be_written_is_said_and_the_answer_comes(
+    part, error, said, demo_db, monkeypatch
+):
+    """Of whatever kind the error: it spoils the one Recording, and raises nothing by itself."""
+    memory = Memory(str(demo_db))
+    uid = json.loads(memory.search(QUESTION))["search_id"]
+    before = signals(demo_db)
+
+    def fail(*args: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(recording.signals, part, fail)
+    searched = json.loads(memory.search(QUESTION))
+    opened = json.loads(memory.open(["geocoder", "Atlas"], uid))
+    assert searched["results"]
+    assert "search_id" not in searched  # nothing could be tied to it
+    assert len(opened["entities"]) == 2
+    for answer in (searched, opened):
+        assert answer["recorded"].startswith(said)
+        assert str(error) in answer["recorded"]
+    assert signals(demo_db) == before
+
+
+def test_a_lock_is_waited_for_no_longer_than_a_model_waits(demo_db):
+    memory = Memory(str(demo_db))
+    with closing(connection.connect(demo_db)) as other:
+        other.execute("begin immediate")
+        start = time.monotonic()
+        answer = json.loads(memory.search(QUESTION))
+        took = time.monotonic() - start
+        other.rollback()
+    assert "is locked by another program" in answer["recorded"]
+    assert 1 < took < 15
+
+
 # what comes back -------------------------------------------------------------------------------
 
 
@@ -443,6 +489,66 @@ def test_long_entities_keep_within_the_budget(empty_db):
     assert len(entity["observations"]) + entity["more_observations"] == 450
 
 
+@pytest.mark.parametrize(("number", "read"), [(99, 1), (100, 1), (201, 1), (450, 1), (700, 3)])
+def test_an_entity_is_read_once_unless_it_was_cut(number, read, empty_db, monkeypatch):
+    """The newest are shown, also of more than one answer holds."""
+    with closing(connection.connect(empty_db)) as conn:
+        conn.execute("insert into entities(id, name) values (1, 'Depot')")
+        conn.executemany(
+            "insert into observations(entity_id, content) values (1, ?)",
+            [(f"Line {n}",) for n in range(number)],
+        )
+        conn.commit()
+    monkeypatch.setattr(serving, "MAX_OPEN_ROWS", 500)
+    calls: list[Any] = []
+
+    def detail(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        calls.append(kwargs)
+        return whole(*args, **kwargs)
+
+    whole = entity.entity_detail
+    monkeypatch.setattr(entity, "entity_detail", detail)
+    [found] = json.loads(Memory(str(empty_db)).open(["Depot"]))["entities"]
+    assert len(calls) == read
+    shown = found["observations"]
+    assert shown == [f"Line {n}" for n in range(number - len(shown), number)]
+    assert 100 <= len(shown) <= 200 or len(shown) == number
+    assert len(shown) + found.get("more_observations", 0) == number
+
+
+def test_a_long_entity_that_is_deleted_meanwhile_is_still_answered(demo_db, monkeypatch):
+    monkeypatch.setattr(serving, "MAX_OPEN_ROWS", 1)
+    monkeypatch.setattr(entity, "PAGE", 2)
+    record = serving.recording.write_all
+
+    def write_and_delete(conn: Any, entries: Any) -> Any:
+        done = record(conn, entries)
+        conn.execute("pragma foreign_keys=on")
+        conn.execute("delete from entities where name = 'geocoder'")
+        conn.commit()
+        return done
+
+    monkeypatch.setattr(serving.recording, "write_all", write_and_delete)
+    answer = json.loads(Memory(str(demo_db)).open(["geocoder"]))
+    assert [len(each["observations"]) for each in answer["entities"]] == [2]
+    assert answer["recorded"] == "yes"
+    assert rows(demo_db, "select count(*) from entities where name = 'geocoder'") == [(0,)]
+
+
+@pytest.mark.parametrize("value", ["\ud800", "a\udfffb"])
+def test_half_a_letter_is_taken_as_any_other_text(value, demo_db):
+    """A model's JSON can hold half a surrogate pair, which neither UTF-8 nor SQLite can."""
+    memory = Memory(str(demo_db), client=value)
+    cleaned = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert json.loads(memory.search(value))["recorded"] == "yes"
+    assert rows(demo_db, "select query, client from limbic_searches") == [(cleaned, cleaned)]
+    answer = json.loads(memory.search("atlas", type=value))
+    assert answer["note"] == f"Nothing found: no entity has the type {cleaned!r}."
+    assert json.loads(memory.open([value], value))["unknown"] == [cleaned]
+    with pytest.raises(UnknownSearch):
+        memory.rate(value, value, "useful")
+
+
 def test_one_huge_observation_is_cut(empty_db):
     change(
         empty_db,
@@ -475,7 +581,7 @@ def test_bytes_and_numbers_in_text_columns_are_shown(demo_db):
     [
         ("geocoder", ["geocoder"], []),  # models do that
         (["geocoder", "geocoder"], ["geocoder"], []),
-        (["Nobody", "Atlas", "\ud800"], ["Atlas"], ["Nobody", "?"]),
+        (["Nobody", "Atlas", "\ud800"], ["Atlas"], ["Nobody", "\ufffd"]),
         (["Nobody"], [], ["Nobody"]),
         ([7], [], ["7"]),
     ],

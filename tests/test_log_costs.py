@@ -11,7 +11,15 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from datasette_limbic import connection, schema, search_log, signals
+from datasette_limbic import (
+    access_weeks,
+    connection,
+    schema,
+    search_log,
+    signal_figures,
+    signals,
+)
+from datasette_limbic.config import Settings
 from datasette_limbic.recording import Recording, write_all
 
 MOMENT = "2027-01-01 00:00:00"
@@ -90,23 +98,9 @@ ACTIONS = {
     "an event": event,
     "an access": opened,
     "what came up together": lambda conn: signals.add_co_occurrences(conn, [1, 2, 3], MOMENT),
-    "the oldest searches": rows(
-        "select id from limbic_searches where created_at < '2020-01-01 06:00:00'"
-    ),
-    "searches are pruned": rows(
-        "delete from limbic_searches where created_at < '2020-01-01 06:00:00'"
-    ),
-    "the oldest accesses": rows(
-        "select id from entity_access_log where accessed_at < '2020-01-01 06:00:00'"
-    ),
-    "accesses are pruned": rows(
-        "delete from entity_access_log where accessed_at < '2020-01-01 06:00:00'"
-    ),
-    "accesses of an entity": rows(
-        "select accessed_at from entity_access_log where entity_id = ? order by accessed_at", RARE
-    ),
-    "events of an entity": rows("select event from limbic_feedback where entity_id = ?", RARE),
-    "a search is deleted": rows("delete from limbic_searches where id = 9"),
+    "accesses of an entity": lambda conn: access_weeks.accesses_by_week(conn, RARE, now=MOMENT),
+    "events of an entity": lambda conn: signal_figures.events(conn, RARE),
+    "a search is deleted": rows("delete from limbic_searches where id = 9"),  # as pruning does
     "an entity is deleted": rows(f"delete from entities where id = {RARE}"),
     "an entity is renamed": rows("update entities set name = 'other' where id = 2"),
     "an entity is archived": rows(f"update entities set archived_at = '{MOMENT}' where id = 2"),
@@ -157,8 +151,8 @@ def test_the_length_of_the_log_costs_nothing(name, keys, logs):
     [
         ("limbic_searches_uid", "a search by its id"),
         ("limbic_searches_uid", "an event"),
-        ("limbic_searches_created", "searches are pruned"),
-        ("entity_access_log_time", "accesses are pruned"),
+        ("entity_access_log_entity", "accesses of an entity"),
+        ("limbic_feedback_entity", "events of an entity"),
         ("entity_access_log_entity", "an entity is deleted"),
         ("limbic_feedback_entity", "an entity is deleted"),
         ("limbic_feedback_search", "a search is deleted"),
@@ -204,8 +198,6 @@ def test_recording_a_search_costs_its_pool(logs):
     ("sql", "index"),
     [
         ("select * from limbic_searches where uid = ?", "limbic_searches_uid"),
-        ("select 1 from limbic_searches where created_at < ?", "limbic_searches_created"),
-        ("select 1 from entity_access_log where accessed_at >= ?", "entity_access_log_time"),
         (
             "select 1 from entity_access_log where entity_id = ? and accessed_at >= '2026'",
             "entity_access_log_entity",
@@ -221,3 +213,20 @@ def test_the_index_is_the_one_that_was_meant(sql, index, empty_db):
     with closing(connection.connect(empty_db)) as conn:
         plan = " ".join(row[3] for row in conn.execute(f"explain query plan {sql}", ["2026-01-01"]))
     assert re.search(rf"SEARCH \w+ USING (COVERING )?INDEX {index} ", plan), plan
+
+
+def test_how_many_searches_and_when_is_read_from_the_index(empty_db):
+    """Not from the searches, each of which holds its query and all parameters."""
+    with closing(connection.connect(empty_db)) as conn:
+        asked = []
+        conn.set_trace_callback(asked.append)
+        signal_figures.signal_figures(conn, Settings())
+        conn.set_trace_callback(None)
+        plans = [
+            " ".join(row[3] for row in conn.execute(f"explain query plan {sql}"))
+            for sql in asked
+            if "from limbic_searches" in sql and "client" not in sql
+        ]
+    assert len(plans) >= 1
+    for plan in plans:
+        assert "limbic_searches USING COVERING INDEX limbic_searches_created" in plan, plan

@@ -144,7 +144,7 @@ async def test_what_is_granted_over_http(demo_db: Path, make_datasette: Any) -> 
 DENIED = {
     "the database": {"allow": {"id": "root"}},
     "a table": {"tables": {"observations": {"allow": {"id": "root"}}}},
-    "the access log": {"tables": {"entity_access_log": {"allow": {"id": "root"}}}},
+    "the accesses": {"tables": {"entity_access": {"allow": {"id": "root"}}}},
 }
 
 
@@ -164,9 +164,24 @@ async def test_who_may_not_see_the_tables_gets_and_records_nothing(
             found = await post_json(
                 datasette, f"{base(demo_db)}/{path}", body, status=403, actor=actor
             )
-            assert found["error"] == "you are not allowed to see this memory"
+            assert found["error"].startswith("you are not allowed to see this: it needs view-")
     await recorder.drain(datasette)
     assert digest(demo_db) == before
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="0.65 knows no permission that needs another")
+@pytest.mark.parametrize("visible", [True, False])
+async def test_to_record_needs_the_database_to_be_visible(
+    visible: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    """Also for whoever asks for the permission alone, as other plugins and the API may."""
+    more = {} if visible else {"databases": {demo_db.stem: DENIED["the database"]}}
+    datasette = recording_datasette(make_datasette, demo_db, allow=True, more=more)
+    datasette.root_enabled = True
+    await datasette.invoke_startup()
+    for actor, may in ((AGENT, visible), (ROOT, True)):
+        found = await compat.may(datasette, actor, permissions.RECORD, demo_db.stem)
+        assert found is may, actor
 
 
 async def test_ratings_need_the_tables_of_the_log(demo_db: Path, make_datasette: Any) -> None:
@@ -174,21 +189,32 @@ async def test_ratings_need_the_tables_of_the_log(demo_db: Path, make_datasette:
     datasette = recording_datasette(make_datasette, demo_db, more=more)
     found = await post_json(datasette, f"{base(demo_db)}/search", SEARCH)
     rating = {"search_id": found["search_id"], "id": found["results"][0]["id"], "rating": "useful"}
-    await post_json(datasette, f"{base(demo_db)}/feedback", rating, status=403)
+    refused = await post_json(datasette, f"{base(demo_db)}/feedback", rating, status=403)
+    assert "view-table on demo/limbic_searches" in refused["error"]
+
+
+async def test_nothing_needs_the_right_to_see_the_access_log(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    hidden = {"entity_access_log": {"allow": {"id": "root"}}}
+    more = {"databases": {demo_db.stem: {"tables": hidden}}}
+    datasette = recording_datasette(make_datasette, demo_db, more=more)
+    assert await answers(datasette, AGENT) == [True] * 3
 
 
 # -- tokens -------------------------------------------------------------------------------------
 
 
-async def with_token(datasette: Any, token: str, database: str = "demo") -> dict[str, Any]:
+async def with_token(datasette: Any, token: str, status: int = 200) -> dict[str, Any]:
     found: dict[str, Any] = await post_json(
         datasette,
-        f"/{database}/-/limbic/search",
+        "/demo/-/limbic/search",
         SEARCH,
+        status,
         actor=None,
         headers={"authorization": f"Bearer {token}", "sec-fetch-site": "cross-site"},
     )
-    recorded: dict[str, Any] = found["recorded"]
+    recorded: dict[str, Any] = found["recorded"] if status == 200 else found
     return recorded
 
 
@@ -209,6 +235,13 @@ if ONE_POINT_ZERO:
         "to recording": (restricted("limbic-record"), True),
         "to recording, abbreviated": (restricted("lr"), True),
         "to recording here": (restricted().allow_database("demo", "limbic-record"), True),
+        "as the page on signals has it": (
+            TokenRestrictions()
+            .allow_database("demo", "view-database")
+            .allow_database("demo", "view-table")
+            .allow_database("demo", "limbic-record"),
+            True,
+        ),
         "to recording elsewhere": (restricted().allow_database("other", "limbic-record"), False),
     }
 
@@ -280,7 +313,8 @@ async def test_tokens_of_a_plugin(demo_db: Path, make_datasette: Any) -> None:
     assert (await with_token(datasette, "all"))["status"] == "done"
     # the plugin that restricts has the last word, also over what the configuration grants
     assert (await with_token(datasette, "look"))["status"] == "nothing"
-    assert (await with_token(datasette, "wrong"))["status"] == "nothing"
+    # one that signs nobody in protects nothing: any page can make it up
+    assert "another site" in (await with_token(datasette, "wrong", 403))["error"]
 
 
 @pytest.mark.skipif(ONE_POINT_ZERO, reason="1.0 has another page, tested above")

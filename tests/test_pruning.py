@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import pytest
@@ -312,33 +312,24 @@ def test_a_search_larger_than_a_transaction_goes_alone_and_whole(conn, monkeypat
     assert orphans(conn) == (0, 0)
 
 
-def test_others_write_in_between(conn, empty_db):
+def test_others_write_in_between(conn, empty_db, monkeypatch):
+    """In each pause, without waiting for anything."""
     with conn:
         for _ in range(3000):
             add_search(conn, OLD)
-    conn.execute("pragma busy_timeout=5000")
-    waits, stop = [], threading.Event()
+    other = sqlite3.connect(empty_db, timeout=0)
+    pauses = []
 
-    def writing():
-        other = sqlite3.connect(empty_db, timeout=5)
-        while not stop.is_set():
-            started = time.perf_counter()
-            with other:
-                add_access(other, YOUNG)
-            waits.append(time.perf_counter() - started)
-            time.sleep(0.001)
-        other.close()
+    def writing(seconds):
+        pauses.append(seconds)
+        with other:
+            add_access(other, YOUNG)
 
-    thread = threading.Thread(target=writing)
-    thread.start()
-    try:
-        pruned = prune(conn, 10, now=NOW)
-    finally:
-        stop.set()
-        thread.join(30)
-    assert pruned.searches == 3000
-    assert counts(conn) == [0, 0, 0, len(waits)]
-    assert max(waits) < 4
+    monkeypatch.setattr(pruning.time, "sleep", writing)
+    assert prune(conn, 10, now=NOW).searches == 3000
+    assert len(pauses) >= 12_000 // pruning.MAX_ROWS
+    assert counts(conn) == [0, 0, 0, len(pauses)]
+    other.close()
 
 
 def test_a_pause_after_each_transaction_and_none_without(conn, monkeypatch):
@@ -666,7 +657,7 @@ async def test_stopping_the_server_ends_it_after_a_piece(demo_db, make_datasette
     await found.write_now(Recording((1, 2), times.now_sql()))
     await found.retention.stop()
     found.retention.start()
-    await asyncio.sleep(0.05)
+    await found.retention.wait()
     state = found.state()["pruned"]
     assert state["searches"] < 30
     assert state["last_pruned_at"] is None
@@ -674,6 +665,161 @@ async def test_stopping_the_server_ends_it_after_a_piece(demo_db, make_datasette
     assert counts(conn)[0] == 30 - state["searches"]
     assert whole(conn)
     conn.close()
+
+
+class Faults:
+    """Stands in for ``Pruning.step``: its first calls raise what is given."""
+
+    def __init__(self, monkeypatch, *errors):
+        self.errors = list(errors)
+        self.calls = 0
+        step = Pruning.step
+
+        def failing(job, conn):
+            self.calls += 1
+            if self.errors:
+                raise self.errors.pop(0)
+            return step(job, conn)
+
+        monkeypatch.setattr(Pruning, "step", failing)
+
+
+LOCKED = sqlite3.OperationalError("database is locked")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(retention, "PAUSE_S", 0)
+    monkeypatch.setattr(retention, "LOCKED_PAUSE_S", 0.01)
+
+
+async def test_a_file_that_is_locked_for_a_moment_is_pruned_all_the_same(
+    demo_db, make_datasette, monkeypatch, no_pauses, caplog
+):
+    """Another program holds it during a step, and lets go of it while the server pauses."""
+    monkeypatch.setattr(pruning, "MAX_ROWS", 25)
+    fill_old(demo_db)
+    other = sqlite3.connect(demo_db, isolation_level=None, check_same_thread=False)
+    held = []
+    step = Pruning.step
+
+    def holding(job, conn):
+        conn.execute("pragma busy_timeout = 10")
+        if job.pruned.searches and len(held) < 3:
+            held.append(job.pruned.searches)
+            other.execute("begin immediate")
+            try:
+                return step(job, conn)
+            finally:
+                other.execute("rollback")
+        return step(job, conn)
+
+    monkeypatch.setattr(Pruning, "step", holding)
+    config = {"log_retention_days": 1}
+    found = await used(make_datasette(demo_db, config=config), config)
+    other.close()
+    state = found.state()["pruned"]
+    assert len(held) == 3
+    assert len(set(held)) == 1  # the same step, three times in vain
+    assert (state["searches"], state["ratings"], state["accesses"]) == (30, 30, 10)
+    assert state["last_error"] is None
+    assert state["last_pruned_at"] is not None
+    assert "not all deleted" not in caplog.text
+
+
+async def test_a_file_that_stays_locked_is_pruned_after_the_next_use(
+    demo_db, make_datasette, monkeypatch, no_pauses, caplog
+):
+    """Not an hour later; and what was said of it is taken back."""
+    fill_old(demo_db)
+    faults = Faults(monkeypatch, *[LOCKED] * retention.TRIES)
+    config = {"log_retention_days": 1}
+    datasette = make_datasette(demo_db, config=config)
+    found = await used(datasette, config)
+    assert faults.calls == retention.TRIES > 2
+    state = found.state()["pruned"]
+    assert state["last_error"] == "database is locked"
+    assert (state["searches"], state["last_pruned_at"]) == (0, None)
+    assert "old logs of demo were not all deleted: database is locked" in caplog.text
+    state = (await used(datasette, config)).state()["pruned"]
+    assert state["last_error"] is None
+    assert state["last_pruned_at"] is not None
+    assert (state["searches"], state["accesses"]) == (30, 10)
+    # done: nothing more within the hour
+    calls = faults.calls
+    await used(datasette, config)
+    assert faults.calls == calls
+
+
+async def test_what_is_pruned_in_parts_is_counted_once(
+    demo_db, make_datasette, monkeypatch, no_pauses
+):
+    monkeypatch.setattr(pruning, "MAX_ROWS", 25)
+    fill_old(demo_db)
+    step = Pruning.step
+    calls = []
+
+    def failing(job, conn):
+        calls.append(1)
+        if len(calls) in (2, 4):
+            raise sqlite3.OperationalError("disk I/O error")
+        return step(job, conn)
+
+    monkeypatch.setattr(Pruning, "step", failing)
+    config = {"log_retention_days": 1}
+    datasette = make_datasette(demo_db, config=config)
+    gone = []
+    for _ in range(3):
+        gone.append((await used(datasette, config)).state()["pruned"]["searches"])
+    assert 0 < gone[0] < gone[1] < gone[2] == 30
+    state = (await used(datasette, config)).state()["pruned"]
+    assert (state["searches"], state["ratings"], state["accesses"]) == (30, 30, 10)
+
+
+@pytest.mark.parametrize("error", ["database or disk is full", "no such column: created_at"])
+async def test_what_no_pause_helps_is_not_tried_again_at_once(
+    demo_db, make_datasette, monkeypatch, no_pauses, caplog, error
+):
+    fill_old(demo_db)
+    faults = Faults(monkeypatch, *[sqlite3.OperationalError(error)] * 3)
+    config = {"log_retention_days": 1}
+    datasette = make_datasette(demo_db, config=config)
+    for calls in (1, 2, 3):
+        found = await used(datasette, config)
+        assert faults.calls == calls
+    assert error in found.state()["pruned"]["last_error"]
+    # each use tries again, and the log says it once
+    assert caplog.text.count("old logs of demo were not all deleted") == 1
+
+
+async def test_there_is_a_pause_between_the_tries(demo_db, make_datasette, monkeypatch):
+    monkeypatch.setattr(retention, "LOCKED_PAUSE_S", 0.1)
+    at = []
+
+    def failing(job, conn):
+        at.append(time.monotonic())
+        raise LOCKED
+
+    monkeypatch.setattr(Pruning, "step", failing)
+    await used(make_datasette(demo_db), {"log_retention_days": 1})
+    assert len(at) == retention.TRIES
+    assert min(later - sooner for sooner, later in itertools.pairwise(at)) > 0.08
+
+
+async def test_stopping_the_server_ends_the_tries(demo_db, make_datasette, monkeypatch):
+    monkeypatch.setattr(retention, "LOCKED_PAUSE_S", 0.05)
+    monkeypatch.setattr(retention, "TRIES", 10_000)
+    fill_old(demo_db)
+    faults = Faults(monkeypatch, *[LOCKED] * 10_000)
+    datasette = make_datasette(demo_db)
+    await datasette.invoke_startup()
+    found = recorder.recorder_for(datasette.get_database("demo"), Settings(log_retention_days=1))
+    await found.write_now(Recording((1, 2), times.now_sql()))
+    while not faults.calls:
+        await asyncio.sleep(0.01)
+    await asyncio.wait_for(found.retention.stop(), 60)
+    assert 0 < faults.calls < 1000
+    assert found.state()["pruned"]["last_pruned_at"] is None
 
 
 async def test_what_keeps_the_server_from_pruning_is_said(demo_db, make_datasette, caplog):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -359,6 +360,65 @@ def test_bounds_count_what_is_held_and_what_is_written():
     entry = searched("aa", range(10), range(10, 30))
     assert entry.weight == 1 + 10 + 30
     assert entry.rows == entry.weight + 45
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("query", "x" * 400),
+        ("client", "x" * 400),
+        ("actor", "x" * 400),
+        ("parameters", "x" * 400),
+        ("parameters", "名" * 400),
+        ("name", "x" * 400),
+        ("name", b"x" * 400),
+    ],
+)
+def test_the_weight_follows_the_size_of_what_is_held(where, text):
+    small = searched("aa", range(10), range(10, 30))
+    assert small.search is not None
+    if where == "parameters":
+        large = replace(small, search=replace(small.search, parameters=text))
+    elif where == "name":
+        named = ((1, text, *row[2:]) for row in small.search.candidates)
+        large = replace(small, search=replace(small.search, candidates=tuple(named)))
+    else:
+        large = replace(small, **{where: text})
+    more = 2 * (30 if where == "name" else 1)
+    assert more <= large.weight - small.weight <= more + 1
+    assert large.rows - small.rows == large.weight - small.weight
+
+
+@pytest.mark.parametrize(
+    ("error", "whole"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), True),
+        (sqlite3.OperationalError("disk I/O error"), True),
+        (sqlite3.OperationalError("database is locked"), True),
+        (sqlite3.OperationalError("no such column: uid"), False),
+        (sqlite3.IntegrityError("the disk is full, says a trigger"), False),
+        (OverflowError("too large"), False),
+    ],
+    ids=repr,
+)
+def test_what_is_of_the_file_fails_for_all_of_them(conn, monkeypatch, error, whole):
+    add_access = recording.signals.add_access
+
+    def failing(conn, ids, query, moment):
+        if ids == (2,):
+            raise error
+        return add_access(conn, ids, query, moment)
+
+    monkeypatch.setattr(recording.signals, "add_access", failing)
+    entries = [Recording((n,), NOW) for n in (1, 2, 3)]
+    if whole:
+        with pytest.raises(type(error), match=str(error)):
+            write_all(conn, entries)
+        assert rows(conn, "select * from entity_access") == []
+    else:
+        assert write_all(conn, entries).failed == [error]
+        assert rows(conn, "select entity_id from entity_access") == [(1,), (3,)]
+    assert not conn.in_transaction
 
 
 IDS = st.lists(st.integers(1, ENTITIES + 2), max_size=6).map(tuple)

@@ -25,7 +25,7 @@ NOW = "2026-11-29 12:00:00"
 COLOURS = "red blue green white black amber azure ivory olive coral".split()
 THINGS = "boat house kite lamp chair river".split()
 LIMIT = 10
-FULL = (pytest.mark.slow, pytest.mark.load)
+FULL = pytest.mark.load
 
 # Another program: transactions of observations, each of which holds the lock for a while.
 WRITER = """

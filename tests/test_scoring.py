@@ -304,7 +304,7 @@ def test_idf_is_that_of_bm25(frequency, rows, expected):
             "Unknown strategy 'best'",
         ),
         (lambda: Parameters(gamma=-1), "gamma must be a number from 0 to 10, not -1"),
-        (lambda: Parameters(d_max=0), "d_max must be a number from 1 to 1e"),
+        (lambda: Parameters(d_max=0), "d_max must be a number from 1 to 1,000,000, not 0"),
         (lambda: Parameters(beta_sal=math.nan), "beta_sal must be a number"),
         (lambda: Parameters(temporal_floor=1.5), "from 0 to 1, not 1.5"),
         (lambda: Parameters(gamma=True), "gamma must be a number"),

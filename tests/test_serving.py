@@ -99,3 +99,42 @@ def test_a_share_of_the_searches_is_the_baseline(memory: sqlite3.Connection) -> 
     assert serving.search_semantic(memory, Q, settings=settings)["policy"] == "baseline"
     chosen = serving.search_semantic(memory, Q, settings=settings, gamma=0.01)
     assert chosen["policy"] == "limbic"
+
+
+@pytest.mark.parametrize("policy", ["limbic", "baseline"])
+def test_the_two_rankings_return_different_entities(
+    policy: str, memory: sqlite3.Connection
+) -> None:
+    """What is answered, recorded and logged as returned is of the ranking that was served."""
+    limit = 3
+    settings = Settings(strategy="limbic", baseline_share=1.0 if policy == "baseline" else 0.0)
+    pool = search.rank(memory, Q, settings=settings, limit=limit, now=NOW)
+    by_base = [row["id"] for row in pool.by_base()]
+    for _ in range(30):
+        serving.open_nodes(memory, ids=by_base[-2:])
+    pool = search.rank(memory, Q, settings=settings, limit=limit, now=NOW)
+    limbic, base = pool.rows[:limit], pool.by_base()[:limit]
+    assert {r["id"] for r in limbic} != {r["id"] for r in base}  # else this would prove nothing
+    served = limbic if policy == "limbic" else base
+    before = dict(memory.execute("select entity_id, access_count from entity_access"))
+
+    found = serving.search_semantic(memory, Q, limit, settings=settings, now=NOW, explain=True)
+    assert found["policy"] == policy
+    assert [r["id"] for r in found["results"]] == [r["id"] for r in served]
+    # the score that an answer shows is the one it is sorted by
+    key = "final_score" if policy == "limbic" else "base"
+    factors = {row["id"]: row for row in pool.rows}
+    for row in [*found["results"], *found["losers"]]:
+        assert row["final_score"] == pytest.approx(factors[row["id"]][key])
+    assert any(row["base"] != row["final_score"] for row in pool.rows)
+
+    logged = memory.execute(
+        """select c.entity_id, c.returned, c.final_score from limbic_search_candidates c
+        join limbic_searches s on s.id = c.search_id where s.uid = ?""",
+        [found["search_id"]],
+    ).fetchall()
+    assert {row[0] for row in logged if row[1]} == {r["id"] for r in served}
+    # whichever was served, the log has the figures of the limbic ranking
+    assert {row[0]: row[2] for row in logged} == {r["id"]: r["final_score"] for r in pool.rows}
+    after = dict(memory.execute("select entity_id, access_count from entity_access"))
+    assert {id_ for id_ in after if after[id_] != before.get(id_, 0)} == {r["id"] for r in served}

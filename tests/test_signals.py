@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+from datasette.utils.sqlite import sqlite3
 
-from datasette_limbic import connection, search, signals
+from datasette_limbic import connection, schema, search, signals
 from datasette_limbic.errors import BadParameter
+from datasette_limbic.importing import import_files
 
 NOW = "2026-11-29 12:00:00"
 BEFORE = "2026-01-01 00:00:00"
@@ -47,6 +49,98 @@ def test_an_earlier_access_does_not_move_the_last_one_back(conn):
         2,
         NOW,
     )
+
+
+OLD_TIMES = [
+    # what another program left, and whether it stays where NOW is recorded
+    (None, False),
+    ("", False),
+    ("soon", False),
+    ("2026-11-29 11:59:59", False),
+    ("2026-11-29T00:00:00Z", False),  # the same day: as text after NOW
+    ("2026-11-29T23:00:00", False),
+    ("2026-11-29 13:00:00+05:00", False),
+    ("2026-11-29 13:00", False),
+    ("2026-11-30", False),
+    ("2026-11-30T00:00:00Z", False),
+    ("2999-01-01T00:00:00Z", False),
+    (" 2999-01-01 00:00:00", False),
+    ("2999-01-01 00:00:00 ", False),
+    ("2999-01-01 00:00:00\x00", False),
+    ("2999-01-01 00:00:00.5", False),
+    ("2999-02-30 00:00:00", False),
+    ("2999-01-01 25:00:00", False),
+    ("3795089600", False),
+    (3795089600, False),
+    (3795089600000, False),
+    (3795089600.5, False),
+    (-1, False),
+    (b"2999-01-01 00:00:00", False),
+    (b"\xff\xfe", False),
+    (float("inf"), False),
+    (NOW + ".001", True),
+    ("2026-11-29 12:00:01", True),
+    ("2026-11-29 12:00:00.999", True),
+    ("2999-01-01 00:00:00", True),
+    ("9999-12-31 23:59:59.999", True),
+]
+
+
+@pytest.mark.parametrize(("old", "stays"), OLD_TIMES)
+@pytest.mark.parametrize("kind", ["text", "", "datetime"])
+def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
+    """What another program wrote must not pass for the last use for ever."""
+    path = tmp_path / "taken.db"
+    taken = sqlite3.connect(path)
+    taken.executescript(
+        f"""create table entity_access(entity_id integer primary key, access_count,
+          last_access {kind});
+        create table co_occurrences(entity_a_id int, entity_b_id int, co_count, last_co {kind},
+          primary key(entity_a_id, entity_b_id));"""
+    )
+    taken.execute("insert into entity_access values (1, 4, ?)", [old])
+    taken.execute("insert into co_occurrences values (1, 2, 6, ?)", [old])
+    taken.commit()
+    taken.close()
+    conn = connection.connect(path)
+    schema.init(conn)
+    with conn:
+        conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+    signals.record_access(conn, [1], now=NOW)
+    signals.record_co_occurrences(conn, [1, 2], now=NOW)
+    expected = old if stays else NOW
+    assert conn.execute("select * from entity_access").fetchall() == [(1, 5, expected)]
+    assert conn.execute("select * from co_occurrences").fetchall() == [(1, 2, 7, expected)]
+    conn.close()
+
+
+@pytest.mark.parametrize("old", [None, "soon", 3795089600, "2999-01-01"])
+def test_an_import_moves_on_what_another_program_left(tmp_path, old):
+    path = tmp_path / "taken.db"
+    taken = sqlite3.connect(path)
+    taken.executescript(
+        """create table entity_access(entity_id integer primary key, access_count int, last_access);
+        create table co_occurrences(entity_a_id int, entity_b_id int, co_count int, last_co,
+          primary key(entity_a_id, entity_b_id));"""
+    )
+    taken.execute("insert into entity_access values (1, 4, ?)", [old])
+    taken.execute("insert into co_occurrences values (1, 2, 6, ?)", [old])
+    taken.commit()
+    taken.close()
+    conn = connection.connect(path)
+    schema.init(conn)
+    with conn:
+        conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+    source = tmp_path / "uses.jsonl"
+    source.write_text(
+        f'{{"type":"access","query":"tea","accessedAt":"{NOW}","entities":["Ana","Bo"]}}\n'
+    )
+    import_files(conn, [source])
+    assert conn.execute("select * from entity_access where entity_id = 1").fetchall() == [
+        (1, 5, NOW)
+    ]
+    assert conn.execute("select * from co_occurrences").fetchall() == [(1, 2, 7, NOW)]
+    conn.close()
 
 
 def test_every_pair_is_counted_in_canonical_order(conn):

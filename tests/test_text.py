@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from datasette_limbic.text import (
     MAX_TERMS,
     STOP_WORDS,
     cjk_runs,
+    counted,
     fold,
     fts_query,
     fts_terms,
     fts_tokens,
     normalise,
+    storable,
     text_containment,
     word_tokens,
 )
@@ -330,3 +333,32 @@ def test_normalise_keeps_what_matters(a, b):
 @given(st.text())
 def test_normalise_is_idempotent(text):
     assert normalise(normalise(text)) == normalise(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("sesión 🤖\x00", "sesión 🤖\x00"),
+        ("\ud800", "\ufffd"),
+        ("a\udfff\udcffb", "a\ufffd\ufffdb"),
+    ],
+)
+def test_what_utf8_cannot_write_is_replaced(text, expected):
+    assert storable(text) == expected
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_stored_text_comes_back(text):
+    cleaned = storable(text)
+    with closing(sqlite3.connect(":memory:")) as conn:
+        assert conn.execute("select ?", [cleaned]).fetchone()[0] == cleaned
+    assert len(cleaned) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, "0 pairs"), (1, "1 pair"), (2, "2 pairs"), (1203, "1,203 pairs")],
+)
+def test_counted(count, expected):
+    assert counted(count, "pair", "pairs") == expected

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from view_helpers import ONE_POINT_ZERO, as_actor, base, digest, get, get_json, links, text_of
 
-from datasette_limbic.views.common import plain, whole_number
+from datasette_limbic.answers import plain
+from datasette_limbic.views.common import whole_number
 
 PAGES = ("", "/search", "/search?q=paella", "/search?q=paella&explain=1", "/entity/1")
 
@@ -113,7 +114,7 @@ async def test_an_error_page_says_what_to_do_next(demo_db: Path, make_datasette:
 DENIALS = {
     "database": {"allow": {"id": "root"}},
     "one table": {"tables": {"observations": {"allow": {"id": "root"}}}},
-    "signals": {"tables": {"entity_access_log": {"allow": {"id": "root"}}}},
+    "signals": {"tables": {"entity_access": {"allow": {"id": "root"}}}},
 }
 
 

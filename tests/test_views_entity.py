@@ -168,7 +168,7 @@ async def test_what_ranking_cannot_use_ends_in_a_sentence(
     def failing(*_args: Any, **_more: Any) -> None:
         raise sqlite3.OperationalError("user-defined function raised exception")
 
-    monkeypatch.setattr("datasette_limbic.views.search.search.search", failing)
+    monkeypatch.setattr("datasette_limbic.views.search.search.rank", failing)
     datasette = make_datasette(demo_db)
     body = await get_json(datasette, f"{base(demo_db)}/search.json?q=invoices", status=503)
     assert "holds a value that ranking cannot use" in body["error"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -22,10 +25,12 @@ from view_helpers import (
     recording_datasette,
     rows,
     signals,
+    write,
 )
 
 from datasette_limbic import recorder, search_log
 from datasette_limbic.connection import connect
+from datasette_limbic.schema import RATED_TABLES, SEARCH_LOG
 
 Q = "who fixed the geocoder"
 FORM = "application/x-www-form-urlencoded"
@@ -178,20 +183,46 @@ async def form(
 async def shown(
     datasette: Any, path: Path, query: str = urlencode({"q": Q, "limit": "3"})
 ) -> tuple[dict[str, str], dict[str, str], list[int]]:
-    """Fields of the first rating form of a search page, the browser's cookies, and the ids.
-
-    Fields of the page's own search come from its markup, so that both are held together.
-    """
+    """Hidden fields of a search page's rating form, the browser's cookies, and the results' ids."""
     page, cookies = await page_of(datasette, path, query)
-    [markup, *_] = re.findall(r'<form[^>]*action="[^"]*/feedback".*?</form>', page.text, re.S)
+    [markup] = re.findall(r'<form[^>]*action="[^"]*/feedback".*?</form>', page.text, re.S)
     fields = {
         unescape(re.search(r'name="([^"]*)"', tag)[1]): unescape(  # type: ignore[index]
             re.search(r'value="([^"]*)"', tag)[1]  # type: ignore[index]
         )
         for tag in re.findall(r"<input[^>]*>", markup)
     }
-    ids = [int(found) for found in re.findall(r'id="entity-(\d+)"', page.text)]
+    assert set(fields) == {"csrftoken", "search"}
+    ids = [
+        int(found) for found in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', page.text)
+    ]
     return fields, cookies, ids
+
+
+def carried(datasette: Any, fields: dict[str, str]) -> dict[str, Any]:
+    """What the page carries along, signed."""
+    found: dict[str, Any] = datasette.unsign(fields["search"], "limbic-rate-1")
+    return found
+
+
+def way_back(response: Any) -> dict[str, str]:
+    assert response.status_code == 303, response.text[:500]
+    query = urlsplit(response.headers["location"]).query
+    return {k: v[0] for k, v in parse_qs(query).items()}
+
+
+def said(page: str) -> str:
+    """What the page says was rated in this search; '' where it says nothing."""
+    found = re.search(r'role="status"><strong>Rated in this search:</strong> (.*?)\.</p>', page)
+    return unescape(found[1]) if found else ""
+
+
+LOGGED = """select s.uid, s.query, s.mode, s.strategy, s.result_limit, s.now, s.parameters,
+s.parameters_version, s.policy, s.probability, c.entity_id, c.entity_name, c.returned,
+c.baseline_rank, c.treatment_rank, c.cosine_sim, c.rrf_score, c.base, c.importance,
+c.temporal_factor, c.cooc_boost, c.limbic_score, c.final_score
+from limbic_searches s join limbic_search_candidates c on c.search_id = s.id
+order by s.id, c.treatment_rank"""
 
 
 async def test_the_first_rating_logs_the_search(demo_db: Path, make_datasette: Any) -> None:
@@ -200,17 +231,17 @@ async def test_the_first_rating_logs_the_search(demo_db: Path, make_datasette: A
     query = urlencode({"q": Q, "limit": "3", "strategy": "limbic_heavy", "explain": "1"})
     fields, cookies, ids = await shown(datasette, demo_db, query)
     assert digest(demo_db) == unchanged
-    uid = fields["search_id"]
-    response = await form(datasette, demo_db, {**fields, "id": ids[0], "rating": "useful"}, cookies)
-    assert response.status_code == 303
+    uid = carried(datasette, fields)["uid"]
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
     target = urlsplit(response.headers["location"])
     assert (target.scheme, target.netloc) == ("", "")
     assert target.path == f"{base(demo_db)}/search"
     assert target.fragment == f"entity-{ids[0]}"
-    given = {k: v[0] for k, v in parse_qs(target.query).items()}
-    assert given["q"] == Q
-    assert given["search_id"] == uid
-    assert (given["limit"], given["strategy"]) == ("3", "limbic_heavy")
+    # back to the page with the rest, if it was one
+    assert way_back(response) == {
+        **{"q": Q, "limit": "3", "strategy": "limbic_heavy", "explain": "1"},
+        "search_id": uid,
+    }
     logged = rows(
         demo_db,
         "select uid, query, result_limit, strategy, policy, treatment, probability, client, actor"
@@ -225,18 +256,61 @@ async def test_the_first_rating_logs_the_search(demo_db: Path, make_datasette: A
         demo_db,
         "select entity_id from limbic_search_candidates where returned order by treatment_rank",
     )
-    assert [row[0] for row in returned] == ids[:3]
+    assert [row[0] for row in returned] == ids
     assert rows(demo_db, "select event, client, actor from limbic_feedback") == [
         ("useful", "page", "agent")
     ]
     # going there shows the rating; the next one does not log the search again
     again, cookies, _ = await shown(datasette, demo_db, target.query)
-    assert again["search_id"] == uid
-    response = await form(
-        datasette, demo_db, {**again, "id": ids[1], "rating": "not_useful"}, cookies
-    )
-    assert response.status_code == 303
+    assert carried(datasette, again)["uid"] == uid
+    response = await form(datasette, demo_db, {**again, "rate": f"{ids[1]}:not_useful"}, cookies)
+    assert way_back(response)["search_id"] == uid
     assert added(before, signals(demo_db)) == {**after, "limbic_feedback": 2}
+
+
+async def test_a_page_logs_what_a_recorded_search_would(demo_db: Path, make_datasette: Any) -> None:
+    """Every figure of the log, after a way through the page's markup."""
+    write(
+        demo_db,
+        ("update entities set name = ? where name = 'geocoder'", ['Ünïcode ☃ "quoted" & <b>']),
+    )
+    datasette = recording_datasette(make_datasette, demo_db)
+    query = urlencode({"q": Q, "limit": "3", "now": NOW})
+    fields, cookies, ids = await shown(datasette, demo_db, query)
+    await searched(datasette, demo_db, now=NOW)
+    [*api] = rows(demo_db, LOGGED)
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert response.status_code == 303
+    page = rows(demo_db, LOGGED)[len(api) :]
+    assert len({row[0] for row in page}) == 1
+    assert [row[1:] for row in page] == [row[1:] for row in api]
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_what_is_logged_is_what_was_shown(
+    limit: int, demo_db: Path, make_datasette: Any
+) -> None:
+    """However much the memory is used, and changed, between looking and rating."""
+    datasette = recording_datasette(make_datasette, demo_db)
+    query = urlencode({"q": Q, "limit": str(limit), "strategy": "limbic"})
+    fields, cookies, ids = await shown(datasette, demo_db, query)
+    seen = rows(demo_db, "select id, name from entities")
+    everybody = [row[0] for row in seen]
+    for _ in range(3):
+        for number in everybody:
+            if number not in ids:
+                await post_json(datasette, f"{base(demo_db)}/open", {"ids": [number], "wait": True})
+    write(demo_db, ("update entities set name = name || ' (new)'", []))
+    _, _, now = await shown(datasette, demo_db, query)
+    assert now != ids  # else this would prove nothing
+    await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    logged = rows(
+        demo_db,
+        "select entity_id, entity_name from limbic_search_candidates where returned"
+        " order by treatment_rank",
+    )
+    assert logged == [(number, dict(seen)[number]) for number in ids]
+    assert rows(demo_db, "select entity_name from limbic_feedback") == [(dict(seen)[ids[0]],)]
 
 
 async def test_a_double_click_logs_one_search(demo_db: Path, make_datasette: Any) -> None:
@@ -244,7 +318,7 @@ async def test_a_double_click_logs_one_search(demo_db: Path, make_datasette: Any
     fields, cookies, ids = await shown(datasette, demo_db)
     answers = await asyncio.gather(
         *(
-            form(datasette, demo_db, {**fields, "id": number, "rating": "useful"}, cookies)
+            form(datasette, demo_db, {**fields, "rate": f"{number}:useful"}, cookies)
             for number in (ids[0], ids[0], ids[1], ids[0])
         )
     )
@@ -253,61 +327,360 @@ async def test_a_double_click_logs_one_search(demo_db: Path, make_datasette: Any
     assert rows(demo_db, "select count(*) from limbic_feedback") == [(4,)]
 
 
-async def test_the_log_of_a_page_is_of_the_time_that_it_showed(
-    demo_db: Path, make_datasette: Any
+async def test_a_rated_search_is_shown_again(demo_db: Path, make_datasette: Any) -> None:
+    """With what was rated in it, and buttons for what that search knew alone."""
+    datasette = recording_datasette(make_datasette, demo_db)
+    args = {"q": Q, "limit": "3", "strategy": "limbic"}
+    fields, cookies, ids = await shown(datasette, demo_db, urlencode(args))
+    first, second, third = ids
+    names = dict(rows(demo_db, "select id, name from entities"))
+    rates = [(first, "useful"), (second, "useful"), (first, "not_useful"), (third, "useful")]
+    for number, rating in rates:
+        response = await form(datasette, demo_db, {**fields, "rate": f"{number}:{rating}"}, cookies)
+    back = way_back(response)
+
+    async def page(**more: str) -> str:
+        found, _ = await page_of(datasette, demo_db, urlencode({**back, **more}))
+        text: str = found.text
+        return text
+
+    words = f"{names[first]} not useful, {names[second]} useful, {names[third]} useful"
+    assert said(await page()) == words
+    assert said(await page(search_id="")) == ""
+    # of the same words, so that another search says nothing of these ratings
+    assert said(await page(q=Q + "?!")) == ""
+    # both links that show and hide the rest stay in this search
+    for more in ({}, {"explain": "1"}):
+        [link] = re.findall(
+            r'href="([^"]*)">(?:Hide the rest|Why not another\?)<', await page(**more)
+        )
+        assert parse_qs(urlsplit(unescape(link)).query)["search_id"] == [back["search_id"]]
+    # gone from the results, gone altogether: what was said of them stays
+    write(
+        demo_db,
+        ("update entities set archived_at = ? where id = ?", [NOW, first]),
+        ("pragma foreign_keys = on", []),
+        ("delete from entities where id in (?, ?)", [second, third]),
+        (
+            "insert into entities(name, entity_type, created_at) values (?, 'Tool', ?)",
+            ["the geocoder that somebody fixed", NOW],
+        ),
+    )
+    after = await page(limit="100", mode="text")
+    assert f'id="entity-{first}"' not in after
+    assert f'id="entity-{second}"' not in after
+    assert said(after) == words
+    [new] = rows(demo_db, "select max(id) from entities")
+    assert f'id="entity-{new[0]}"' in after
+    cards = {int(n) for n in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', after)}
+    buttons = {int(n) for n in re.findall(r'name="rate" value="(\d+):', after)}
+    pool = {row[0] for row in rows(demo_db, "select entity_id from limbic_search_candidates")}
+    assert buttons == cards & pool
+    assert new[0] in cards - buttons
+    # and it cannot be rated into that search by hand either
+    fields, cookies, _ = await shown(datasette, demo_db, urlencode(back))
+    response = await form(datasette, demo_db, {**fields, "rate": f"{new[0]}:useful"}, cookies)
+    assert response.status_code == 404
+
+
+@pytest.mark.parametrize("uid", ["nope", "x" * 100, "a\x00b", "ab12' or 1=1"])
+async def test_an_id_in_the_address_never_reaches_the_log(
+    uid: str, demo_db: Path, make_datasette: Any
 ) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
-    fields, cookies, ids = await shown(datasette, demo_db)
-    at = fields["at"]
-    await form(datasette, demo_db, {**fields, "id": ids[0], "rating": "useful"}, cookies)
-    assert rows(demo_db, "select now from limbic_searches") == [(at,)]
-    # a time that the address asked for comes before it
-    query = urlencode({"q": Q, "now": NOW})
+    fields, cookies, ids = await shown(datasette, demo_db, urlencode({"q": Q, "search_id": uid}))
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    [logged] = rows(demo_db, "select uid from limbic_searches")
+    assert re.fullmatch("[0-9a-f]{16}", logged[0])
+    assert way_back(response)["search_id"] == logged[0]
+
+
+async def test_a_time_of_the_address_comes_back(demo_db: Path, make_datasette: Any) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    fields, cookies, ids = await shown(datasette, demo_db, urlencode({"q": Q, "now": NOW}))
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert rows(demo_db, "select now from limbic_searches") == [(NOW,)]
+    assert way_back(response)["now"] == NOW
+
+
+async def test_the_way_back_is_the_page_and_no_other(demo_db: Path, make_datasette: Any) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    nasty = 'x"\r\nSet-Cookie: a=b\r\n\r\n<script> //evil.example'
+    query = urlencode({"q": f"{Q} {nasty}", "_trace": "1", "search_id": "nope"})
     fields, cookies, ids = await shown(datasette, demo_db, query)
-    response = await form(datasette, demo_db, {**fields, "id": ids[0], "rating": "useful"}, cookies)
-    assert rows(demo_db, "select now from limbic_searches order by id desc limit 1") == [(NOW,)]
-    assert parse_qs(urlsplit(response.headers["location"]).query)["now"] == [NOW]
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert set(way_back(response)) == {"q", "search_id"}
+    location = response.headers["location"]
+    assert location.startswith(f"{base(demo_db)}/search?")
+    assert not {"\r", "\n"} & set(location)
+    assert "a=b" not in response.headers.get("set-cookie", "")
 
 
-HOSTILE: list[tuple[dict[str, Any], int]] = [
-    ({"q": "//evil.example", "type": "https://evil.example"}, 404),
-    ({"q": 'x"\r\nSet-Cookie: a=b\r\n\r\n<script>'}, 404),
-    ({"id": "entity-1"}, 400),
-    ({"id": "1 or 1=1"}, 400),
-    ({"id": "9" * 5000}, 400),
-    ({"id": ""}, 400),
-    ({"rating": "<script>alert(1)</script>"}, 400),
-    ({"limit": "0"}, 400),
-    ({"at": "never"}, 400),
-    ({"search_id": "<b>" * 40}, 400),
-    ({"nope": "1"}, 400),
-    ({"next": "https://evil.example"}, 400),
-    ({"q": "x" * 3000}, 400),
+@pytest.mark.parametrize(("length", "offered"), [(1_500, True), (5_000, False)])
+async def test_no_rating_where_the_way_back_is_too_long(
+    length: int, offered: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    """It is sent in a header, where three bytes of UTF-8 are nine characters."""
+    write(demo_db, ("update entities set entity_type = ? where id = 4", ["☃" * length]))
+    datasette = recording_datasette(make_datasette, demo_db)
+    query = urlencode({"q": Q, "type": "☃" * length})
+    page, _ = await page_of(datasette, demo_db, query)
+    assert page.text.count('class="limbic-card"') == 1
+    assert ("/feedback" in page.text) is ('name="rate"' in page.text) is offered
+
+
+LONG_NAMES: dict[str, tuple[Callable[[random.Random], str], bool]] = {
+    "10,000 characters that compress well": (
+        lambda draw: "".join(draw.choices(ascii_letters, k=100)) * 100,
+        True,
+    ),
+    "10,000 characters that do not": (
+        lambda draw: "".join(draw.choices(ascii_letters, k=10_000)),
+        False,
+    ),
+    "so many that compressing takes long": (lambda _: "a" * 60_000, False),
+}
+
+
+@pytest.mark.parametrize("kind", LONG_NAMES)
+async def test_no_rating_where_the_search_is_too_long_to_carry(
+    kind: str, demo_db: Path, make_datasette: Any
+) -> None:
+    name, offered = LONG_NAMES[kind]
+    draw = random.Random(1)
+    numbers = [row[0] for row in rows(demo_db, "select id from entities")]
+    change = "update entities set name = ? where id = ?"
+    write(demo_db, *((change, [f"{n} geocoder {name(draw)}", n]) for n in numbers))
+    datasette = recording_datasette(make_datasette, demo_db)
+    query = urlencode({"q": "geocoder", "limit": "10"})
+    page, _ = await page_of(datasette, demo_db, query)
+    assert page.text.count('class="limbic-card"') == 10
+    assert ("/feedback" in page.text) is ('name="rate"' in page.text) is offered
+    assert len(page.text) < 300_000
+    if offered:
+        fields, cookies, ids = await shown(datasette, demo_db, query)
+        response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+        assert response.status_code == 303
+
+
+async def test_a_name_that_is_no_text_is_logged_as_it_was_shown(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    """SQLite lets any program put bytes into a text column, and JSON has none."""
+    write(demo_db, ("update entities set name = x'67656fff' where name = 'geocoder'", []))
+    datasette = recording_datasette(make_datasette, demo_db)
+    fields, cookies, ids = await shown(datasette, demo_db)
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert response.status_code == 303
+    [odd] = rows(demo_db, "select id from entities where typeof(name) = 'blob'")
+    logged = dict(rows(demo_db, "select entity_id, entity_name from limbic_search_candidates"))
+    assert logged[odd[0]] == "geo\ufffd"
+
+
+@pytest.mark.parametrize("table", RATED_TABLES)
+async def test_whoever_may_not_view_the_log_is_offered_nothing(
+    table: str, demo_db: Path, make_datasette: Any
+) -> None:
+    """Neither buttons that would answer 403 nor the ratings of others."""
+    hidden = {"databases": {"demo": {"tables": {table: {"allow": {"id": "root"}}}}}}
+    everybody = recording_datasette(make_datasette, demo_db)
+    fields, cookies, ids = await shown(everybody, demo_db)
+    response = await form(everybody, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    back = urlencode(way_back(response))
+    datasette = recording_datasette(make_datasette, demo_db, more=hidden)
+    if table in SEARCH_LOG:
+        page, cookies = await page_of(datasette, demo_db, back)
+        assert 'class="limbic-card"' in page.text
+        assert "/feedback" not in page.text
+        assert 'name="rate"' not in page.text
+        assert said(page.text) == ""
+    else:
+        await datasette.invoke_startup()
+        cookies = as_actor(datasette, AGENT)
+    signed = datasette.sign(carried(everybody, fields), "limbic-rate-1")
+    sent = {"search": signed, "rate": f"{ids[0]}:useful"}
+    if not ONE_POINT_ZERO:
+        sent["csrftoken"] = cookies["ds_csrftoken"] = token(datasette)
+    assert (await form(datasette, demo_db, sent, cookies)).status_code == 403
+    assert rows(demo_db, "select count(*) from limbic_feedback") == [(1,)]
+
+
+def token(datasette: Any) -> str:
+    """A CSRF token of 0.65, as a cookie and as a field."""
+    from itsdangerous.url_safe import URLSafeSerializer
+
+    found: str = URLSafeSerializer(datasette._secret, "csrftoken").dumps("any")
+    return found
+
+
+HOSTILE: list[tuple[dict[str, Any], int, str]] = [
+    ({"rate": "entity-1:useful"}, 400, "which result is rated"),
+    ({"rate": "1 or 1=1:useful"}, 400, "which result is rated"),
+    ({"rate": "9" * 5000 + ":useful"}, 400, "which result is rated"),
+    ({"rate": ""}, 400, "which result is rated"),
+    ({"rate": None}, 400, "which result is rated"),
+    ({"rate": ":useful"}, 400, "which result is rated"),
+    ({"rate": "1"}, 400, "rating is"),
+    ({"rate": "1:<script>alert(1)</script>"}, 400, "rating is"),
+    ({"rate": "1:opened"}, 400, "rating is"),
+    ({"rate": "-1:useful"}, 404, "no candidate"),
+    ({"rate": "10000000:useful"}, 404, "no candidate"),
+    ({"search": None}, 400, "too old"),
+    ({"search": ""}, 400, "too old"),
+    ({"search": "<b>" * 40}, 400, "too old"),
+    ({"search": "a\x00b.ünïcode☃"}, 400, "too old"),
+    ({"search": "." * 900_000}, 400, "too old"),
+    ({"nope": "1"}, 400, "unknown key nope"),
+    ({"next": "https://evil.example"}, 400, "unknown key next"),
+    ({"search_id": "ab12"}, 400, "unknown key search_id"),
+    ({"q": "//evil.example"}, 400, "unknown key q"),
+    ({"type": "t" * 900_000}, 400, "unknown key type"),
 ]
 
 
-@pytest.mark.parametrize(("change", "status"), HOSTILE, ids=[str(h)[:40] for h, _ in HOSTILE])
+@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize(
+    ("change", "status", "words"), HOSTILE, ids=[str(h[0])[:40] for h in HOSTILE]
+)
 async def test_hostile_fields(
-    change: dict[str, Any], status: int, demo_db: Path, make_datasette: Any
+    change: dict[str, Any],
+    status: int,
+    words: str,
+    logged: bool,
+    demo_db: Path,
+    make_datasette: Any,
 ) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
     fields, cookies, ids = await shown(datasette, demo_db)
+    sent = {**fields, "rate": f"{ids[0]}:useful"}
+    if logged:
+        assert (await form(datasette, demo_db, sent, cookies)).status_code == 303
     before = digest(demo_db)
-    sent = {**fields, "id": ids[0], "rating": "useful", **change}
+    sent = {k: v for k, v in {**sent, **change}.items() if v is not None}
     response = await form(datasette, demo_db, sent, cookies)
-    # the rated entity may be in the pool of the changed search as well
-    if response.status_code == 303:
-        assert status == 404
-        location = response.headers["location"]
-        assert location.startswith(f"{base(demo_db)}/search?")
-        assert not {"\r", "\n"} & set(location)
-        assert "set-cookie" not in response.headers or "a=b" not in response.headers["set-cookie"]
-        return
     assert response.status_code == status
     assert response.headers["content-type"].startswith("text/html")
-    assert 'role="alert"' in response.text
+    assert re.search(rf'role="alert"[^>]*>[^<]*{words}', response.text, re.I)
+    assert ("<h1>That did not work</h1>" in response.text) is (status == 400)
+    assert len(response.text) < 10_000
+    assert "location" not in response.headers
     assert "<script>alert" not in response.text
     assert "<b><b>" not in response.text
+    assert digest(demo_db) == before
+
+
+async def test_what_a_page_carries_cannot_be_made_up(
+    demo_db: Path, empty_db: Path, make_datasette: Any
+) -> None:
+    """Neither changed by a letter, nor of another memory, another purpose or another start."""
+    datasette = recording_datasette(make_datasette, demo_db, empty_db)
+    fields, cookies, ids = await shown(datasette, demo_db)
+    page, rate = carried(datasette, fields), {"rate": f"{ids[0]}:useful"}
+    signed = fields["search"]
+    middle = len(signed) // 2
+    other = recording_datasette(make_datasette, demo_db)
+    before = digest(demo_db, empty_db)
+    for wrong in (
+        signed[:-1] + ("A" if signed[-1] != "A" else "B"),
+        signed[:middle] + ("A" if signed[middle] != "A" else "B") + signed[middle + 1 :],
+        signed[: signed.rindex(".")],
+        datasette.sign(page, "actor"),
+        other.sign(page, "limbic-rate-1"),
+    ):
+        response = await form(datasette, demo_db, {**fields, **rate, "search": wrong}, cookies)
+        assert response.status_code == 400
+        assert "search again" in response.text
+    response = await form(datasette, empty_db, {**fields, **rate}, cookies)
+    assert response.status_code == 400
+    assert "another memory" in response.text
+    assert digest(demo_db, empty_db) == before
+    assert (await form(datasette, demo_db, {**fields, **rate}, cookies)).status_code == 303
+
+
+async def test_ratings_are_counted(demo_db: Path, make_datasette: Any) -> None:
+    """What was written and what failed, of pages and of programs; what was refused is neither."""
+    datasette = recording_datasette(make_datasette, demo_db)
+    search = await searched(datasette, demo_db)
+    fields, cookies, ids = await shown(datasette, demo_db)
+    counts = recorder.recorder_for(datasette.get_database("demo"))
+
+    def state() -> tuple[int, int]:
+        return counts.written, counts.failed
+
+    written = counts.written
+    url = f"{base(demo_db)}/feedback"
+    body = {"search_id": search["search_id"], "id": search["results"][0]["id"], "rating": "useful"}
+    await post_json(datasette, url, body)
+    await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert state() == (written + 2, 0)
+    await post_json(datasette, url, {**body, "rating": "good"}, 400)
+    await post_json(datasette, url, {**body, "id": 10**6}, 404)
+    assert state() == (written + 2, 0)
+    write(
+        demo_db,
+        (
+            "create trigger refuse before insert on limbic_feedback"
+            " begin select raise(abort, 'not today'); end",
+            [],
+        ),
+    )
+    failed = await post_json(datasette, url, body, 503)
+    assert failed["error"] == "the rating was not recorded: not today"
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert response.status_code == 503
+    assert "not today" in response.text
+    assert "Send it again" not in response.text
+    assert state() == (written + 2, 2)
+    assert "not today" in (counts.last_error or "")
+
+
+async def test_a_file_of_an_older_version(demo_db: Path, make_datasette: Any) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    fields, cookies, ids = await shown(datasette, demo_db)
+    write(
+        demo_db,
+        ("drop index if exists limbic_searches_uid", []),
+        ("alter table limbic_searches drop column uid", []),
+    )
+    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+    assert response.status_code == 503
+    assert "datasette limbic init" in response.text
+    assert "Send it again" not in response.text
+    body = {"search_id": "ab12", "id": ids[0], "rating": "useful"}
+    found = await post_json(datasette, f"{base(demo_db)}/feedback", body, 503)
+    assert "datasette limbic init" in found["error"]
+    assert recorder.recorder_for(datasette.get_database("demo")).failed == 2
+
+
+async def test_a_rating_of_a_search_that_could_not_be_recorded(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said once its search is given up, not after waiting for the lock once more."""
+    from datasette_limbic import plugin, write_behind
+
+    prepare = plugin.prepare
+
+    def hasty(conn: Any, database: str, datasette: Any) -> None:
+        prepare(conn, database, datasette)
+        conn.execute("pragma busy_timeout = 20").fetchone()
+
+    monkeypatch.setattr(plugin, "prepare", hasty)
+    monkeypatch.setattr(write_behind, "LINGER_S", 0.01)
+    datasette = recording_datasette(make_datasette, demo_db)
+    await datasette.invoke_startup()
+    before = digest(demo_db)
+    other = connect(demo_db)
+    other.execute("begin immediate")
+    try:
+        search = await searched(datasette, demo_db, wait=False)
+        body = {"search_id": search["search_id"], "rating": "useful"}
+        body["id"] = search["results"][0]["id"]
+        found = await post_json(datasette, f"{base(demo_db)}/feedback", body, 503)
+    finally:
+        other.rollback()
+        other.close()
+    assert "the search could not be recorded" in found["error"]
+    assert "locked" in found["error"]
     assert digest(demo_db) == before
 
 
@@ -325,7 +698,7 @@ async def test_refusals_as_a_page(
     monkeypatch.setattr(plugin, "prepare", hasty)
     datasette = recording_datasette(make_datasette, demo_db)
     fields, cookies, ids = await shown(datasette, demo_db)
-    sent = {**fields, "id": ids[0], "rating": "useful"}
+    sent = {**fields, "rate": f"{ids[0]}:useful"}
     before = digest(demo_db)
 
     def is_page(response: Any, status: int, words: str) -> None:
@@ -338,7 +711,7 @@ async def test_refusals_as_a_page(
     other = connect(demo_db)
     other.execute("begin immediate")
     try:
-        is_page(await form(datasette, demo_db, sent, cookies), 503, "locked")
+        is_page(await form(datasette, demo_db, sent, cookies), 503, "locked. Send it again")
     finally:
         other.rollback()
         other.close()
@@ -348,7 +721,11 @@ async def test_refusals_as_a_page(
         is_page(await form(datasette, demo_db, sent, cookies), 409, "read-only")
     none = {**cookies, **as_actor(datasette, {"id": "other"})}
     is_page(await form(datasette, demo_db, sent, none), 403, "limbic-record")
-    is_page(await form(datasette, demo_db, {**sent, "id": 10**7}, cookies), 404, "no candidate")
+    is_page(
+        await form(datasette, demo_db, {**sent, "rate": "10000000:useful"}, cookies),
+        404,
+        "no candidate",
+    )
     assert digest(demo_db) == before
     # then it works again
     assert (await form(datasette, demo_db, sent, cookies)).status_code == 303
@@ -357,7 +734,7 @@ async def test_refusals_as_a_page(
 async def test_pages_of_other_sites_cannot_rate(demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db, allow=True)
     fields, cookies, ids = await shown(datasette, demo_db)
-    sent = {**fields, "id": ids[0], "rating": "useful"}
+    sent = {**fields, "rate": f"{ids[0]}:useful"}
     before = digest(demo_db)
     without_token = {k: v for k, v in sent.items() if k != "csrftoken"}
     for headers in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from view_helpers import (
     write,
 )
 
-from datasette_limbic import connection, recorder, serving
+from datasette_limbic import connection, recorder, serving, times
 from datasette_limbic.status import status
 
 
@@ -359,7 +360,8 @@ async def test_what_was_pruned_is_said(demo_db: Path, make_datasette: Any) -> No
     assert "were deleted" not in (await get(datasette, base(demo_db))).text
     kept.searches, kept.accesses, kept.last_pruned_at = 12, 3456, "2026-11-29 12:00:00.5"
     words = text_of((await get(datasette, base(demo_db))).text)
-    assert "12 old searches, 0 ratings and 3,456 rows of the access log were deleted" in words
+    assert "12 old searches, 0 openings and ratings of results, 3,456 rows of the" in words
+    assert "rows of the access log were deleted, last 2026-11-29" in words
     assert "last 2026-11-29 12:00:00 UTC" in words
     kept.last_error = "<b>disk I/O error"
     page = (await get(datasette, base(demo_db))).text
@@ -374,22 +376,66 @@ LAST = {
     "zzz": "2020-01-01 00:00:00",
     "9999": "2020-01-01 00:00:00",
     b"\xff": "2020-01-01 00:00:00",
+    b"2026-11-29 12:00:00": "2020-01-01 00:00:00",
+    # in the usual spelling, and no such time
+    "2026-11-31 10:00:00": "2020-01-01 00:00:00",
+    "2026-11-29 29:00:00": "2020-01-01 00:00:00",
+    "2026-11-29 10:00:60": "2020-01-01 00:00:00",
+    "2026-11-29 24:00:00": "2020-01-01 00:00:00",
+    "2026-11-29 17:00:00+05:00": "2026-11-29 12:00:00",
+    "2026-11-29 12:00:00.25": "2026-11-29 12:00:00.250",
 }
 
 
 @pytest.mark.parametrize(("value", "expected"), LAST.items(), ids=map(repr, LAST))
-async def test_the_last_access_is_the_newest_that_can_be_read(
+async def test_the_last_time_is_the_newest_that_can_be_read(
     value: Any, expected: str, demo_db: Path
 ) -> None:
+    """Of the accesses, of the searches, and of those of each caller."""
+    insert = """insert into limbic_searches(query, mode, strategy, result_limit, now, parameters,
+      client, created_at) values ('q', 'text', 'auto', 1, '2026-01-01', '{}', ?, ?)"""
     write(
         demo_db,
         ("update entity_access set last_access = '2020-01-01'", []),
         ("update entity_access set last_access = ? where entity_id = 3", [value]),
+        (insert, ["a", "2020-01-01"]),
+        (insert, ["a", value]),
+        (insert, ["b", "2019-12-31T23:00:00-01:00"]),
     )
-    conn = connection.connect(demo_db, readonly=True)
-    assert status(conn)["signals"]["last_access"] == expected
-    conn.close()
-    write(demo_db, ("update entity_access set last_access = 'soon'", []))
-    conn = connection.connect(demo_db, readonly=True)
-    assert status(conn)["signals"]["last_access"] is None
-    conn.close()
+    with closing(connection.connect(demo_db, readonly=True)) as conn:
+        found = status(conn)["signals"]
+    assert found["last_access"] == expected
+    first = min("2020-01-01 00:00:00", times.to_sql(value) or "unknown")
+    assert found["searches"] == {"count": 3, "first": first, "last": expected}
+    assert [(each["client"], each["last"]) for each in found["by"]] == [
+        ("a", expected),
+        ("b", "2020-01-01 00:00:00"),
+    ]
+    write(
+        demo_db,
+        ("update entity_access set last_access = 'soon'", []),
+        ("update limbic_searches set created_at = 'soon'", []),
+    )
+    with closing(connection.connect(demo_db, readonly=True)) as conn:
+        found = status(conn)["signals"]
+    assert found["last_access"] is None
+    assert found["searches"] == {"count": 3, "first": None, "last": None}
+    assert [each["last"] for each in found["by"]] == [None, None]
+
+
+async def test_the_last_time_of_a_day_counts_in_whatever_spelling(demo_db: Path) -> None:
+    """A T sorts after a space, and a Z after a fraction of a second."""
+    for spellings in (
+        ["2026-11-29T01:00:00", "2026-11-29 12:00:00"],
+        ["2026-11-29T11:59:59Z", "2026-11-29 12:00:00", "2026-11-29T11:59:59.9Z"],
+    ):
+        write(
+            demo_db,
+            ("update entity_access set last_access = '2020-01-01'", []),
+            *(
+                ("update entity_access set last_access = ? where entity_id = ?", [each, number])
+                for number, each in enumerate(spellings, 1)
+            ),
+        )
+        with closing(connection.connect(demo_db, readonly=True)) as conn:
+            assert status(conn)["signals"]["last_access"] == "2026-11-29 12:00:00"

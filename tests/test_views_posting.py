@@ -26,7 +26,7 @@ from view_helpers import (
     write,
 )
 
-from datasette_limbic import recorder, serving
+from datasette_limbic import recorder, serving, write_behind
 from datasette_limbic.request import ARGUMENTS
 from datasette_limbic.scoring import Parameters
 
@@ -303,7 +303,8 @@ async def test_who_takes_no_part_in_comparing(demo_db: Path, make_datasette: Any
 # -- bad input ----------------------------------------------------------------------------------
 
 BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
-    "empty": (b"", "no JSON"),
+    "empty": (b"", "the body is empty: send {"),
+    "spaces": (b" \n", "the body is empty: send {"),
     "text": (b"nope", "no JSON"),
     "not UTF-8": (b'{"query": "\xff"}', "no UTF-8"),
     "UTF-16": ('{"query": "x"}'.encode("utf-16"), "no UTF-8"),
@@ -347,6 +348,7 @@ WRONG: list[Any] = [
 ]
 # Values that are right for some of the keys, so that none of these can tell by their status.
 KEYS = [*("query" if name == "q" else name for name in ARGUMENTS), "client", "wait"]
+KEYS.append("confident_only")
 
 
 async def test_no_value_of_any_key_breaks_a_search(demo_db: Path, make_datasette: Any) -> None:
@@ -381,6 +383,52 @@ async def test_text_that_utf8_cannot_hold_is_kept_as_a_replacement(
     assert rows(demo_db, "select query, client from limbic_searches") == [
         ("geo\ufffdcoder", "a\ufffdb c")
     ]
+
+
+async def test_a_type_is_of_bounded_length_and_utf8(demo_db: Path, make_datasette: Any) -> None:
+    datasette = recording_datasette(make_datasette, demo_db)
+    url = f"{base(demo_db)}/search"
+    longest = {"query": "geocoder", "type": "x" * 10_000, "wait": True}
+    assert (await post_json(datasette, url, longest))["recorded"]["status"] == "done"
+    for length, said in ((10_001, "10,001"), (900_000, "900,000")):
+        body = {"query": "geocoder", "type": "x" * length}
+        found = await post_json(datasette, url, body, status=400)
+        assert found["error"] == f"type has {said} characters: use at most 10,000"
+    await get_json(datasette, f"{url}.json?q=x&type={'x' * 3000}")
+    await post_json(datasette, url, b'{"query": "x", "type": "a\\udfff", "wait": 1}')
+    kept = rows(demo_db, "select parameters from limbic_searches order by id desc limit 1")
+    assert json.loads(kept[0][0])["type"] == "a\ufffd"
+    found = await get_json(datasette, f"{url}.json?q=geocoder&type=%ff%ed%a0%80")
+    found["type"].encode("utf-8")
+
+
+@pytest.mark.parametrize("share", [0, 1])
+async def test_only_confident_answers_are_recorded_for_who_wants_that(
+    share: int, demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = recording_datasette(make_datasette, demo_db, config={"baseline_share": share})
+    url = f"{base(demo_db)}/search"
+    before = signals(demo_db)
+    junk = {"query": "quantum chromodynamics lattice", "confident_only": True, "wait": True}
+    found = await post_json(datasette, url, junk)
+    assert found["confident"] is False
+    assert found["results"]
+    assert found["search_id"] is None
+    assert found["policy"] == "limbic"  # the baseline is served where it is recorded alone
+    assert found["recorded"]["status"] == "nothing"
+    assert found["recorded"]["reason"].startswith("the answer is not confident")
+    assert signals(demo_db) == before
+    nobody = await post_json(datasette, url, junk, actor=None)
+    assert nobody["recorded"]["reason"] == "this needs the permission limbic-record"
+    empty = await post_json(datasette, url, {**junk, "query": " "})
+    assert empty["recorded"]["reason"] == serving.NOTHING_ASKED
+    assert signals(demo_db) == before
+    for body in ({**junk, "query": "double invoices"}, {**junk, "confident_only": False}):
+        found = await post_json(datasette, url, body)
+        assert found["recorded"]["status"] == "done"
+        assert found["search_id"]
+        assert found["policy"] == ("baseline" if share else "limbic")
+    assert signals(demo_db)["limbic_searches"] == before["limbic_searches"] + 2
 
 
 async def test_a_body_of_over_a_mebibyte_is_not_read_to_its_end(
@@ -456,6 +504,10 @@ async def test_what_is_answered_to_post_alone(
         response = await getattr(datasette.client, method)(f"{base(demo_db)}/{path}")
         assert response.status_code == 405
         assert response.headers["allow"] == "POST"
+        if method != "head":
+            key = path.partition(".")[0].replace("open", "names").replace("feedback", "rating")
+            assert "use POST, with {" in response.json()["error"]
+            assert f'"{key}": ' in response.json()["error"]
     response = await datasette.client.put(f"{base(demo_db)}/search")
     assert response.headers["allow"] == "GET, HEAD, POST"
 
@@ -576,7 +628,7 @@ async def test_a_locked_file_is_answered_from_and_counted(
         refused = await post_json(datasette, f"{base(demo_db)}/feedback", rated, status=503)
         assert "locked" in refused["error"]
         state = recorder.recorder_for(datasette.get_database("demo")).state()
-        assert state["failed"] == 2
+        assert state["failed"] == 3
         assert "locked" in state["last_error"]
         other.rollback()
         other.execute("begin exclusive")
@@ -595,7 +647,7 @@ async def test_a_locked_file_is_answered_from_and_counted(
 async def test_a_full_queue_is_said(
     demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "MAX_WAITING", 3)
+    monkeypatch.setattr(write_behind, "MAX_WAITING", 3)
     datasette = recording_datasette(make_datasette, demo_db)
     for wait in (False, True):
         found = await post_json(datasette, f"{base(demo_db)}/search", {"query": Q, "wait": wait})
@@ -640,7 +692,7 @@ FORGED = [CROSS, {"sec-fetch-site": "same-site"}, {"origin": "https://evil.examp
 FORGED += [{"origin": "null"}, {"origin": "http://[::1"}]
 
 
-@pytest.mark.parametrize("kind", OTHER_TYPES)
+@pytest.mark.parametrize("kind", [*OTHER_TYPES, *JSON_TYPES])
 async def test_no_page_of_another_site_can_make_a_browser_record(
     kind: str | None, demo_db: Path, make_datasette: Any
 ) -> None:
@@ -670,9 +722,41 @@ async def test_no_page_of_another_site_can_make_a_browser_record(
     assert digest(demo_db) == before
 
 
+async def test_a_token_passes_from_another_site_if_it_signs_in(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    from datasette import hookimpl
+    from datasette.plugins import pm
+
+    class Tokens:
+        __name__ = "Tokens"
+
+        @hookimpl
+        def actor_from_request(self, request: Any) -> Any:
+            given = request.headers.get("authorization", "")
+            return AGENT if given in ("Bearer right", "Basic right") else None
+
+    plugin = Tokens()
+    pm.register(plugin, name="tokens")
+    try:
+        datasette = recording_datasette(make_datasette, demo_db, allow=True, cors=True)
+        url = f"{base(demo_db)}/search"
+        for forged in FORGED:
+            for token, status in (("Bearer right", 200), ("Bearer x", 403), ("Basic right", 403)):
+                headers = {**forged, "authorization": token}
+                response = await post(datasette, url, BODY, actor=None, headers=headers)
+                assert response.status_code == status, (headers, response.text[:200])
+            # with a cookie it may be the cookie that signs in
+            headers = {**forged, "authorization": "Bearer x"}
+            assert (await post(datasette, url, BODY, headers=headers)).status_code == 403
+        assert signals(demo_db)["limbic_searches"] == len(FORGED)
+    finally:
+        pm.unregister(plugin)
+
+
 async def test_programs_need_no_type(demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db, allow=True)
-    for kind in ("application/x-www-form-urlencoded", "text/plain", None):
+    for kind in ("application/json", "application/x-www-form-urlencoded", "text/plain", None):
         for headers in ({}, {"origin": "http://localhost", "host": "localhost"}):
             found = await post_json(
                 datasette,

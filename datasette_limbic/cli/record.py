@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from .. import connection, schema, serving
+from ..answers import plain, public
 from ..config import Settings
 from ..errors import BadParameter
 from ..search_log import RATINGS
-from ..views.common import plain, public
+from ..text import counted, storable
 from .common import reports_errors, takes_settings
 from .search import as_text, takes_search_arguments
 
@@ -56,6 +57,9 @@ def record_group() -> None:
 @click.argument("database", type=click.Path(dir_okay=False))
 @click.argument("query")
 @takes_search_arguments
+@click.option(
+    "--confident-only", is_flag=True, help="Record nothing where the answer is not confident"
+)
 @_shared
 @reports_errors
 @takes_settings
@@ -96,6 +100,7 @@ def search_command(
 def open_command(
     database: str,
     names: tuple[str, ...],
+    search_id: str | None,
     as_json: bool,
     settings: Settings,
     **arguments: Any,
@@ -114,9 +119,13 @@ def open_command(
     if not names and not arguments["ids"]:
         raise BadParameter("nothing to open: give names of entities, or --id ID")
     _check_ids(arguments["ids"])
-    wanted = [_utf8(name) for name in names]
+    wanted = [storable(name) for name in names]
+    if search_id is not None:
+        search_id = storable(search_id)
     with _opened(database, settings) as conn:
-        answer = serving.open_nodes(conn, wanted, settings=settings, **arguments)
+        answer = serving.open_nodes(
+            conn, wanted, search_id=search_id, settings=settings, **arguments
+        )
     if as_json:
         _print_json(answer)
     else:
@@ -164,11 +173,11 @@ def feedback_command(
             f"which result is rated is not clear ({' '.join(rated)!r:.80}): give its NAME, or "
             f"--id ID, and then one of {', '.join(RATINGS)}"
         )
-    entity = _utf8(names[0]) if entity_id is None else entity_id
+    entity = storable(names[0]) if entity_id is None else entity_id
     _check_ids([] if entity_id is None else [entity_id])
     with _opened(database, settings) as conn:
         schema.require_memory(conn, database)
-        done = serving.rate(conn, _utf8(search_id), entity, rating, client=client)
+        done = serving.rate(conn, storable(search_id), entity, rating, client=client)
     if as_json:
         _print_json(done)
     else:
@@ -217,11 +226,6 @@ def _check_ids(ids: Iterable[int]) -> None:
             raise BadParameter(f"--id {each!s:.60} is no id: it is too large")
 
 
-def _utf8(text: str) -> str:
-    """An argument that UTF-8 can write: a terminal may hand over bytes that are none."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _opened(database: str, settings: Settings) -> closing[Any]:
     return closing(connection.connect(database, settings=settings))
 
@@ -235,16 +239,12 @@ def _recorded(recorded: dict[str, Any]) -> str:
         reason: str = recorded["reason"]
         return f"{reason[0].upper()}{reason[1:]}."
     counts = [
-        _many(recorded["accesses"], "access", "accesses"),
-        _many(recorded["co_occurrences"], "pair", "pairs"),
+        counted(recorded["accesses"], "access", "accesses"),
+        counted(recorded["co_occurrences"], "pair", "pairs"),
     ]
     if recorded["opened"]:
         counts.append(f"{recorded['opened']:,} opened from the search")
     return f"Recorded: {', '.join(counts)}."
-
-
-def _many(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _quoted(value: str | int) -> str:

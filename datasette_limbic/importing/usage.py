@@ -10,6 +10,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from ..signals import later
 from .baseline import Baseline
 from .items import Access, AccessCount, Insight, LogEntry, PairCount
 from .known_uses import ACCESS_ROWS, LOG_ROWS, KnownUses
@@ -17,15 +18,15 @@ from .links import REMOVED, Staging
 from .summary import FileSummary, UseCounts
 
 _LOG = "insert into entity_access_log(entity_id, entity_name, query, accessed_at)"
-_COUNT_ACCESS = """
+_COUNT_ACCESS = f"""
 insert into entity_access(entity_id, access_count, last_access) values (?, 1, ?)
 on conflict(entity_id) do update set
-  access_count = access_count + 1, last_access = max(last_access, excluded.last_access)
+  access_count = access_count + 1, {later("last_access")}
 """
-_COUNT_PAIR = """
+_COUNT_PAIR = f"""
 insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co) values (?, ?, 1, ?)
 on conflict(entity_a_id, entity_b_id) do update set
-  co_count = co_count + 1, last_co = max(last_co, excluded.last_co)
+  co_count = co_count + 1, {later("last_co")}
 """
 # A count that has no readable time was last touched at the newest time known of the entity.
 _NEWEST_KNOWN = """

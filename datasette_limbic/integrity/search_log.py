@@ -139,6 +139,17 @@ _RANKED = (
         f"update {_CANDIDATES} set returned = {_RETURNED} where {{where}}",
         shown=(*_KEY, "returned"),
     ),
+    bad_rows(
+        f"values.{_CANDIDATES}.shown",
+        "candidates whose returned contradicts the order in which the search was served",
+        _CANDIDATES,
+        f"returned in (0, 1) and not ({_RANKLESS}) and returned <> {_RETURNED}"
+        " and exists (select 1 from limbic_searches s where s.id = search_id"
+        f" and s.policy in ('{LIMBIC}', '{BASELINE}')"
+        " and typeof(s.result_limit) = 'integer' and s.result_limit > 0)",
+        f"update {_CANDIDATES} set returned = {_RETURNED} where {{where}}",
+        shown=(*_KEY, "returned", *_RANKS),
+    ),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..text import counted
 from .display import number
 
 WIDTH, HEIGHT = 360, 150
@@ -147,11 +148,6 @@ def brief(value: int) -> str:
         if value >= size:
             return f"{value / size:.1f}".removesuffix(".0") + unit
     return str(value)
-
-
-def counted(count: int, one: str, many: str) -> str:
-    """``3 accesses``, ``1 access``."""
-    return f"{number(count)} {one if count == 1 else many}"
 
 
 def _length(value: float, most: float, room: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,10 +16,11 @@ from datasette.utils import add_cors_headers, tilde_decode
 from datasette.utils.sqlite import sqlite3
 
 from .. import compat, connection
+from ..answers import plain, public
 from ..config import Settings
 from ..errors import BadParameter, LimbicError, NotAMemory
 from ..plugin import settings_for
-from ..schema import CORE_TABLES
+from ..schema import SEARCHED_TABLES
 
 log = logging.getLogger("datasette_limbic")
 
@@ -76,22 +76,6 @@ def whole_number(text: str, *, signed: bool = False) -> int | None:
     return found if -(2**63) <= (found := int(text)) < 2**63 else None
 
 
-def plain(value: Any) -> Any:
-    """``value`` without what JSON and templates cannot take.
-
-    SQLite lets any program put bytes into a text column and infinity into a number.
-    """
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).decode("utf-8", "replace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def limbic_url(datasette: Datasette, database: str, path: str = "") -> str:
     return str(datasette.urls.database(database)) + "/-/limbic" + path
 
@@ -100,7 +84,7 @@ Handler = Callable[[Page], Awaitable[tuple[str, dict[str, Any]]]]
 View = Callable[..., Awaitable[Response]]
 
 
-def page(handler: Handler, tables: tuple[str, ...] = CORE_TABLES) -> View:
+def page(handler: Handler, tables: tuple[str, ...] = SEARCHED_TABLES) -> View:
     """Make a view of ``handler``, which answers with a template name and one dict.
 
     The dict is the JSON twin; the template gets the same. Keys that start with an underscore
@@ -119,18 +103,17 @@ def page(handler: Handler, tables: tuple[str, ...] = CORE_TABLES) -> View:
     return view
 
 
-def public(data: dict[str, Any]) -> dict[str, Any]:
-    """What JSON shows of a handler's dict."""
-    return {"ok": True, **{k: v for k, v in data.items() if not k.startswith("_")}}
-
-
 def has_json_path(request: Any) -> bool:
     return bool(request.url_vars.get("format"))
 
 
-def by_method(**views: View) -> View:
-    """One view of several, by HTTP method; GET answers HEAD too, any other method is a 405."""
-    allowed = [name for method in views for name in ((method, "HEAD")[: 1 + (method == "GET")])]
+def by_method(hint: str = "", **views: View) -> View:
+    """One view of several, by HTTP method; GET answers HEAD too, any other method is a 405.
+
+    ``hint`` is what the 405 says besides: what to send.
+    """
+    answered = {"GET": ["GET", "HEAD"]}
+    allowed = [name for method in views for name in answered.get(method, [method])]
 
     # no functools.wraps: Datasette reads the signature to know what to hand over
     async def view(datasette: Datasette, request: Any) -> Response:
@@ -140,6 +123,7 @@ def by_method(**views: View) -> View:
         if method in views:
             return await views[method](datasette, request)
         message = f"{request.method} is not answered here: use {' or '.join(views)}"
+        message += f", {hint}" if hint else ""
         response = await failed(datasette, request, True, 405, message)
         response.headers["allow"] = ", ".join(allowed)
         return response
@@ -170,12 +154,10 @@ def checked(
             await compat.require_view(datasette, request.actor, name, tables)
             settings = settings_for(datasette, name)
             return await answer(Page(datasette, request, db, settings, json_wanted))
-        except Forbidden:
+        except Forbidden as error:
             if not json_wanted:
                 raise
-            return await failed(
-                datasette, request, True, 403, "you are not allowed to see this memory", name
-            )
+            return await failed(datasette, request, True, 403, str(error), name)
         except LimbicError as error:
             known = None if isinstance(error, NotAMemory) else name
             return await failed(datasette, request, json_wanted, error.status, str(error), known)

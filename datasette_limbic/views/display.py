@@ -185,8 +185,10 @@ def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict
         row["_shown"] = observations(contents, terms)
         row["_more"] = max(0, len(contents) - SHOWN_OBSERVATIONS)
     args = {k: v for k, v in here.given.items() if k not in ("explain", "search_id")}
-    answer["_explain_url"] = here.url("/search?") + urlencode({**args, "explain": 1})
-    answer["_plain_url"] = here.url("/search?") + urlencode(args)
+    # with the id of a logged search, whose ratings both show
+    same = {k: v for k, v in here.given.items() if k != "explain"}
+    answer["_explain_url"] = here.url("/search?") + urlencode({**same, "explain": 1})
+    answer["_plain_url"] = here.url("/search?") + urlencode(same)
     answer["_unfiltered_url"] = here.url("/search?") + urlencode(
         {k: v for k, v in args.items() if k not in ("type", "as_of")}
     )

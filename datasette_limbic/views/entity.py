@@ -6,7 +6,7 @@ from typing import Any
 
 from datasette.utils import tilde_decode
 
-from .. import compat, entity, signal_figures, times
+from .. import compat, entity, schema, signal_figures, times
 from ..errors import BadParameter, UnknownEntity
 from . import charts
 from .common import Page, page, whole_number
@@ -25,6 +25,9 @@ async def entity_page(here: Page) -> tuple[str, dict[str, Any]]:
     if now is not None and times.to_sql(now) is None:
         raise BadParameter(f"now is {now[:60]!r}: use a time such as 2026-11-29 12:00:00")
     number = here.whole("page", 1)
+    access_log = await compat.may_view(
+        here.datasette, here.request.actor, here.db.name, (schema.ACCESS_LOG,)
+    )
     data = await here.read(
         lambda conn: entity.entity_detail(
             conn,
@@ -32,12 +35,15 @@ async def entity_page(here: Page) -> tuple[str, dict[str, Any]]:
             settings=here.settings,
             now=times.to_sql(now) if now else None,
             page=number,
+            access_log=access_log,
         )
     )
     signals = data["signals"]
     signals["events"] = await _events(here, wanted)
-    data["_chart"] = charts.week_chart(signals["weeks"])
-    data["_outside"] = charts.outside_words(signals["outside_weeks"], signals["weeks"])
+    weeks, outside = signals["weeks"], signals["outside_weeks"]
+    data["_log_shown"] = access_log
+    data["_chart"] = charts.week_chart(weeks) if access_log else None
+    data["_outside"] = charts.outside_words(outside, weeks) if access_log else []
     data["_partners"] = charts.partner_bars(signals["co_occurrences"])
     data["_row_url"] = str(here.datasette.urls.row(here.db.name, "entities", str(wanted)))
     return "limbic_entity.html", data

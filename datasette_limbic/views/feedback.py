@@ -5,59 +5,45 @@ A page's search left no trace, so its form carries the search along: the first r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from datasette import Response
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, permissions, recorder, request, search, search_log, serving
+from .. import compat, connection, permissions, recorder, search_log, serving
+from ..answers import plain, public
 from ..errors import BadParameter, NotAllowed, NotRecorded, NotWritable
-from ..request import applied_parameters
-from ..schema import CORE_TABLES
-from ..search_log import LoggedSearch
-from . import posting
-from .common import Page, by_method, checked, json_response, plain, public, whole_number
+from ..schema import RATED_TABLES
+from . import posting, rating
+from .common import Page, by_method, checked, json_response, whole_number
 
-TABLES = (*CORE_TABLES, "limbic_searches", "limbic_search_candidates", "limbic_feedback")
+EXAMPLE = '{"search_id": "…", "name": "…", "rating": "useful"}'
 BODY = ("search_id", "id", "name", "rating", "client")
-# A form also carries the search itself: its arguments, and in ``at`` the time it reckoned from.
-FORM = (*BODY, *request.ARGUMENTS, "at")
-PAGE_CLIENT = "page"
+# ``search`` is what the page carried along, ``rate`` the button: "46:useful".
+FORM = ("search", "rate")
+
+
+@dataclass(frozen=True)
+class _Rating:
+    uid: str
+    entity: int | str
+    rating: Any
+    client: Any
+    page: rating.Carried | None = None
 
 
 async def _feedback(here: Page) -> Response:
     """Log a rating; answers once it is written."""
     as_form = posting.is_form(here.request)
-    given = await posting.body(here, FORM if as_form else BODY, form=as_form)
+    given = await posting.body(here, FORM if as_form else BODY, EXAMPLE, form=as_form)
     await _must(here)
-    uid = posting.search_id(given.get("search_id"))
-    if uid is None:
-        raise BadParameter("search_id is missing: use the search_id of a recorded search")
-    entity = _entity(given, as_form)
-    unlogged = await _search_of(here, uid, given) if as_form else None
-    waiting = recorder.recorder_for(here.db)
-    if waiting.is_waiting(uid):
-        await waiting.drain()
-    try:
-        done = await compat.execute_write(
-            here.db,
-            lambda conn: serving.rate(
-                conn,
-                uid,
-                entity,
-                given.get("rating", ""),
-                unlogged=unlogged,
-                client=PAGE_CLIENT if as_form else given.get("client"),
-                actor=posting.actor_id(here),
-            ),
-        )
-    except sqlite3.Error as error:
-        raise NotRecorded(f"the rating was not recorded: {error}. Send it again") from error
-    if not as_form:
+    asked = _of_page(here, given) if as_form else _of_client(given)
+    done = await _write(here, asked)
+    if asked.page is None:
         return json_response(here.datasette, public(plain(done)))
-    back = {k: v for k, v in given.items() if k in request.ARGUMENTS and v != ""}
-    query = urlencode({**back, "search_id": uid})
+    query = urlencode({**asked.page.arguments, "search_id": asked.uid})
     return Response.redirect(f"{here.url('/search')}?{query}#entity-{done['id']}", 303)
 
 
@@ -69,10 +55,15 @@ async def _must(here: Page) -> None:
         raise NotWritable(f"the rating was not recorded: {reason}")
 
 
-def _entity(given: dict[str, Any], as_form: bool) -> int | str:
+def _of_client(given: dict[str, Any]) -> _Rating:
+    uid = posting.search_id(given.get("search_id"))
+    if uid is None:
+        raise BadParameter("search_id is missing: use the search_id of a recorded search")
+    return _Rating(uid, _entity(given), given.get("rating", ""), given.get("client"))
+
+
+def _entity(given: dict[str, Any]) -> int | str:
     entity, name = given.get("id"), given.get("name")
-    if as_form and isinstance(entity, str):
-        entity = whole_number(entity, signed=True)
     if isinstance(entity, int) and not isinstance(entity, bool) and name is None:
         if -(2**63) <= entity < 2**63:
             return entity
@@ -84,31 +75,52 @@ def _entity(given: dict[str, Any], as_form: bool) -> int | str:
     )
 
 
-async def _search_of(here: Page, uid: str, given: dict[str, Any]) -> LoggedSearch | None:
-    """The page's search, made again as of the time that it showed; None where it is logged."""
+def _of_page(here: Page, given: dict[str, Any]) -> _Rating:
+    page = rating.carried(here, given.get("search"))
+    entity, _, wanted = given.get("rate", "").partition(":")
+    number = whole_number(entity, signed=True)
+    if number is None:
+        raise BadParameter(f"which result is rated is not clear ({entity!r:.40}): search again")
+    return _Rating(page.uid, number, wanted, rating.CLIENT, page)
 
-    def again(conn: Any) -> LoggedSearch | None:
-        if search_log.is_logged(conn, uid):
-            return None
-        applied = applied_parameters(conn)
-        asked = {k: v for k, v in given.items() if k in request.ARGUMENTS}
-        asked["now"] = asked.get("now") or given.get("at")
-        pool = search.rank(
-            conn, request.parse(asked, here.settings, applied), settings=here.settings
-        )
-        return search_log.logged(
-            pool,
-            uid=uid,
-            policy=search.LIMBIC,
-            probability=1.0,
-            applied=applied,
-            client=PAGE_CLIENT,
-            actor=posting.actor_id(here),
-        )
 
-    return await here.db.execute_fn(again)  # type: ignore[no-any-return]
+async def _write(here: Page, asked: _Rating) -> dict[str, Any]:
+    waiting = recorder.recorder_for(here.db)
+    if waiting.is_waiting(asked.uid):
+        failed = waiting.failed
+        await waiting.drain()
+        if waiting.failed > failed and not await _is_logged(here, asked.uid):
+            # trying the rating as well would only take as long once more
+            raise NotRecorded(
+                f"the search could not be recorded ({waiting.last_error}), so it cannot be rated"
+            )
+    try:
+        done = await compat.execute_write(
+            here.db,
+            lambda conn: serving.rate(
+                conn,
+                asked.uid,
+                asked.entity,
+                asked.rating,
+                unlogged=asked.page.search if asked.page else None,
+                client=asked.client,
+                actor=posting.actor_id(here),
+            ),
+        )
+    except sqlite3.Error as error:
+        why = connection.unwritten(here.db.name, error)
+        waiting.count(why)
+        again = ". Send it again" if connection.is_locked(error) else ""
+        raise NotRecorded(f"the rating was not recorded: {why}{again}") from error
+    waiting.count()
+    return done
+
+
+async def _is_logged(here: Page, uid: str) -> bool:
+    return bool(await here.db.execute_fn(lambda conn: search_log.is_logged(conn, uid)))
 
 
 feedback_view = by_method(
-    POST=checked(_feedback, TABLES, wants_json=lambda r: not posting.is_form(r))
+    f"with {EXAMPLE}",
+    POST=checked(_feedback, RATED_TABLES, wants_json=lambda r: not posting.is_form(r)),
 )

@@ -8,7 +8,7 @@ from datasette.app import Datasette
 from markupsafe import Markup
 
 from .. import compat, plugin
-from ..schema import CORE_TABLES
+from ..schema import CORE_TABLES, SEARCHED_TABLES
 from .common import limbic_url
 
 # The column of each of our tables that holds the id of the entity a row is about.
@@ -26,7 +26,7 @@ IMPORT_TABLES = tuple(IMPORT_COLUMN)
 
 
 async def _visible(
-    datasette: Datasette, actor: Any, database: str, tables: tuple[str, ...] = CORE_TABLES
+    datasette: Datasette, actor: Any, database: str, tables: tuple[str, ...] = SEARCHED_TABLES
 ) -> bool:
     db = datasette.databases.get(database)
     return (
@@ -80,7 +80,7 @@ def row_actions(datasette: Datasette, actor: Any, database: str, table: str, row
             tables, column, path = IMPORT_TABLES, IMPORT_COLUMN[table], "/imports/"
             label = "What this import did"
         elif table in ENTITY_COLUMN:
-            tables, column, path = CORE_TABLES, ENTITY_COLUMN[table], "/entity/"
+            tables, column, path = SEARCHED_TABLES, ENTITY_COLUMN[table], "/entity/"
             label = "See this entity in its memory"
         else:
             return []
@@ -102,7 +102,7 @@ def menu_links(datasette: Datasette, actor: Any) -> Any:
         return [
             {"href": limbic_url(datasette, name), "label": f"Memory: {name}"}
             for name in await plugin.memories(datasette)
-            if await compat.may_view(datasette, actor, name, CORE_TABLES)
+            if await compat.may_view(datasette, actor, name, SEARCHED_TABLES)
         ]
 
     return inner

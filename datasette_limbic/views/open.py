@@ -5,39 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 from datasette import Response
+from datasette.utils.sqlite import sqlite3
 
-from .. import config, recorder, search_log, serving
+from .. import compat, config, connection, recorder, schema, search_log, serving
+from ..answers import plain, public
 from ..errors import BadParameter, UnknownSearch
-from ..schema import CORE_TABLES
 from . import posting
-from .common import Page, by_method, checked, json_response, plain, public
+from .common import Page, by_method, checked, json_response
 
+EXAMPLE = '{"names": ["…"]}'
 BODY = ("names", "ids", "search_id", "client", "wait")
 
 
 async def _open(here: Page) -> Response:
     """The named entities whole, each as its own page has it, and what is not there by name."""
-    given = await posting.body(here, BODY)
+    given = await posting.body(here, BODY, EXAMPLE)
     names = _list("names", given.get("names"), str)
     ids = _list("ids", given.get("ids"), int)
     client = serving.client_name(given.get("client"))
     wait = config.flag("wait", given.get("wait", False))
     search_id = posting.search_id(given.get("search_id"))
     reason = await posting.why_not(here)
+    access_log = await compat.may_view(
+        here.datasette, here.request.actor, here.db.name, (schema.ACCESS_LOG,)
+    )
     waiting = recorder.recorder_for(here.db).candidates(search_id) if search_id else None
     missing = None
     if search_id and waiting is None and reason is None:
         missing = await _missing(here, search_id)
+    logged = search_id if reason is None and missing is None else None
     answer, entry = await here.db.execute_fn(
         lambda conn: serving.serve_open(
             conn,
             names,
             ids=ids,
             settings=here.settings,
-            search_id=None if missing else search_id,
+            search_id=logged,
             candidates=waiting,
             client=client,
             actor=posting.actor_id(here),
+            access_log=access_log,
         )
     )
     answer["recorded"] = await posting.record(here, entry, reason, wait)
@@ -51,6 +58,8 @@ async def _missing(here: Page, search_id: str) -> str | None:
         await here.db.execute_fn(lambda conn: search_log.search_row(conn, search_id))
     except UnknownSearch as error:
         return str(error)
+    except sqlite3.Error as error:  # the answer needs no log: a file from before it has none
+        return connection.unwritten(here.db.name, error)
     return None
 
 
@@ -68,4 +77,6 @@ def _list(name: str, value: Any, kind: type) -> list[Any]:
     return value
 
 
-open_view = by_method(POST=checked(_open, CORE_TABLES, wants_json=lambda _: True))
+open_view = by_method(
+    f"with {EXAMPLE}", POST=checked(_open, schema.SEARCHED_TABLES, wants_json=lambda _: True)
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import compat, recorder, status
-from ..schema import CORE_TABLES
+from ..schema import ACCESS_LOG, SEARCHED_TABLES
 from . import posting
 from .common import Page, page
 
@@ -23,14 +23,34 @@ RAISING = {
     "unknown_temporal": "entities of unknown age rank higher",
 }
 
-# table → what of the signals is None for whoever may not view it
-PRIVATE = {"limbic_searches": ("searches", "by"), "limbic_feedback": ("events",)}
+# what was pruned, as the page says it
+DELETED = {
+    "searches": "old searches",
+    "ratings": "openings and ratings of results",
+    "accesses": "rows of the access log",
+}
+
+# table → what comes from it, and is None for whoever may not view it
+PRIVATE: dict[str, tuple[tuple[str, ...], ...]] = {
+    ACCESS_LOG: (("counts", "accesses"), ("signals", "since_start", "pruned", "accesses")),
+    "limbic_searches": (
+        ("signals", "searches"),
+        ("signals", "by"),
+        ("signals", "since_start", "pruned", "searches"),
+    ),
+    "limbic_feedback": (("signals", "events"), ("signals", "since_start", "pruned", "ratings")),
+}
 
 
 async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
     data = await here.read(lambda conn: status.status(conn, settings=here.settings))
     data["database"] = here.db.name
     await _add_recording(here, data["signals"])
+    await _hide_private(here, data)
+    pruned = data["signals"]["since_start"]["pruned"]
+    data["_deleted"] = [
+        f"{pruned[name]:,} {what}" for name, what in DELETED.items() if pruned[name] is not None
+    ]
     data["_parameters"] = [
         {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
         for name, value in data["parameters"].items()
@@ -39,21 +59,27 @@ async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
 
 
 async def _add_recording(here: Page, signals: dict[str, Any]) -> None:
-    """Whether this visitor's use is recorded, and how writing went since the start.
-
-    Takes out what the visitor may not view: the log of searches holds queries and who asked.
-    """
+    """Whether this visitor's use is recorded, and how writing went since the start."""
     reason = await posting.why_not(here)
     signals.update(
         recording=reason is None,
         reason=reason,
         since_start=recorder.recorder_for(here.db, here.settings).state(),
     )
-    for table, keys in PRIVATE.items():
-        if not await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,)):
-            signals.update(dict.fromkeys(keys))
+
+
+async def _hide_private(here: Page, data: dict[str, Any]) -> None:
+    """Take out what the visitor may not view: logs hold queries and who asked."""
+    for table, paths in PRIVATE.items():
+        if await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,)):
+            continue
+        for *above, last in paths:
+            place = data
+            for key in above:
+                place = place[key]
+            place[last] = None
 
 
 overview_page = page(
-    _overview, (*CORE_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
+    _overview, (*SEARCHED_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
 )

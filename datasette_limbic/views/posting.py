@@ -8,15 +8,15 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl
 
-from .. import compat, permissions, recorder, serving
+from .. import compat, connection, permissions, recorder, serving
 from ..errors import BadParameter, BodyTooLarge, NotAllowed
 from ..recording import Recording
+from ..text import storable
 from .common import Page, whole_number
 
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 10
 _OURS = re.compile(r"/[^/]+/-/limbic/[^/]+")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def skips_csrf(base_url: str, scope: dict[str, Any]) -> bool:
@@ -46,15 +46,23 @@ def is_form(request: Any) -> bool:
     )
 
 
-async def body(here: Page, allowed: tuple[str, ...], *, form: bool = False) -> dict[str, Any]:
+async def body(
+    here: Page, allowed: tuple[str, ...], example: str, *, form: bool = False
+) -> dict[str, Any]:
     """The request's JSON object, or with ``form`` the fields of a form.
 
-    Text in it can be written as UTF-8. Raises BadParameter, naming what is wrong (too long, no
-    JSON, no object, unknown keys), and NotAllowed where another site may have sent it.
+    Text in it can be written as UTF-8. Raises BadParameter, naming what is wrong (empty, too
+    long, no JSON, no object, unknown keys), and NotAllowed where another site may have sent it.
+    ``example`` is what the sentence about an empty body shows.
     """
     if _forgeable(here.request):
-        raise NotAllowed("this came from a page of another site, or one that does not say so")
+        raise NotAllowed(
+            "a page of another site may have sent this: send it from a program, or with a token "
+            "that signs it in (authorization: Bearer …) and without cookies"
+        )
     raw = await _read(here.request)
+    if not raw.strip():
+        raise BadParameter(f"the body is empty: send {example} by POST")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -75,12 +83,15 @@ async def body(here: Page, allowed: tuple[str, ...], *, form: bool = False) -> d
 def _forgeable(request: Any) -> bool:
     """Whether a page of another site may have made a browser send this.
 
-    Both lines of Datasette refuse that where a cookie signs the request in. 0.65 lets what has
-    no cookie pass, and anybody may be allowed to record: a local server must not take that from
-    any page that its user has open. Programs send neither header.
+    1.0 refuses most of it, 0.65 what has a cookie and is no JSON; with ``--cors`` a browser
+    sends JSON too. Anybody may be allowed to record: a local server must not take that from any
+    page that its user has open. Programs send neither header. A token that signs the request in
+    is known to the page that sends it; a browser adds none by itself, as it does with cookies
+    and with Basic.
     """
     headers: dict[str, str] = request.headers
-    if content_type(request.scope) == "application/json" or headers.get("cookie"):
+    bearer = headers.get("authorization", "").lower().startswith("bearer ")
+    if bearer and request.actor and not headers.get("cookie"):
         return False
     if "sec-fetch-site" in headers:
         return headers["sec-fetch-site"] not in ("same-origin", "none")
@@ -135,7 +146,7 @@ def _json(text: str, allowed: tuple[str, ...]) -> dict[str, Any]:
 def _cleaned(value: Any, depth: int = 0) -> Any:
     """``value`` with text that UTF-8 can write: JSON may hold half a surrogate pair."""
     if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
+        return storable(value)
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, list):
@@ -173,7 +184,7 @@ def unwritable(db: Any) -> str | None:
 def actor_id(here: Page) -> str | None:
     """Who the request is signed in as, for the log."""
     found = (here.request.actor or {}).get("id")
-    return None if found is None else _SURROGATES.sub("\ufffd", str(found))[: serving.MAX_CLIENT]
+    return None if found is None else storable(str(found))[: serving.MAX_CLIENT]
 
 
 async def record(
@@ -192,4 +203,4 @@ async def record(
     try:
         return serving.recorded(entry, await waiting.write_now(entry))
     except Exception as error:  # the answer is there: what kept it from the log is said in it
-        return serving.failed(str(error))
+        return serving.failed(connection.unwritten(here.db.name, error))

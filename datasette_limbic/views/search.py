@@ -8,60 +8,48 @@ from typing import Any
 
 from datasette import Response
 
-from .. import compat, config, embedding, plugin, request, search, search_log, serving
+from .. import compat, config, embedding, plugin, request, search, serving
+from ..answers import plain, public
 from ..errors import BadParameter
-from ..schema import CORE_TABLES
-from . import display, posting
-from .common import Page, by_method, checked, json_response, page, plain, public
+from ..schema import SEARCHED_TABLES
+from . import display, posting, rating
+from .common import Page, by_method, checked, json_response, page
 
 
 async def _page(here: Page) -> tuple[str, dict[str, Any]]:
     given = {k: v for k, v in here.args.items() if not k.startswith("_") and k != "search_id"}
     asked, _ = await _asked(here, given)
-    answer = await here.read(
-        lambda conn: search.search(conn, asked, settings=here.settings, sql_link=_sql_link(here))
-    )
+    may_rate = not here.as_json and await rating.offered(here, asked)
+
+    def read(conn: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        pool = search.rank(conn, asked, settings=here.settings)
+        answer = search.answer(conn, pool, settings=here.settings, sql_link=_sql_link(here))
+        # of this very pool: what is rated is what was shown
+        return answer, rating.form(conn, here, pool) if may_rate else None
+
+    answer, form = await here.read(read)
     await _add_links(here, asked, answer)
     if here.as_json:
         return "limbic_search.html", answer
     answer["_types"] = await here.read(display.entity_types)
-    answer["_rating"] = await _rating(here, asked, answer["now"])
+    answer["_rating"] = form
     return "limbic_search.html", display.decorate(answer, here, asked)
 
 
-async def _rating(here: Page, asked: request.Request, now: str) -> dict[str, Any] | None:
-    """What the forms that rate a result send and show; None for whoever may rate nothing.
-
-    The search gets its id now, and is logged by the first rating: looking leaves no trace.
-    """
-    if not asked.query or await posting.why_not(here) is not None:
-        return None
-    uid = posting.search_id(here.given.get("search_id"))
-
-    def before(conn: Any) -> dict[int, str] | None:
-        known = uid is not None and search_log.is_logged(conn, uid)
-        if uid is None or not known or search_log.search_row(conn, uid)["query"] != asked.query:
-            return None
-        return search_log.ratings(conn, uid)
-
-    rated = await here.read(before)
-    fields = [(k, v) for k, v in here.given.items() if k in request.ARGUMENTS and k != "explain"]
-    return {
-        "search_id": uid if rated is not None else search_log.new_uid(),
-        "rated": rated or {},
-        "fields": [*fields, ("at", now)],
-        "url": here.url("/feedback"),
-    }
-
-
-BODY = ("query", *request.ARGUMENTS[1:], "client", "wait")
+BODY = (
+    "query",
+    *(name for name in request.ARGUMENTS if name != "q"),
+    *("client", "wait", "confident_only"),
+)
+EXAMPLE = '{"query": "…"}'
 
 
 async def _post(here: Page) -> Response:
     """``search_semantic``: the same answer, and afterwards the returned are recorded."""
-    given = await posting.body(here, BODY)
+    given = await posting.body(here, BODY, EXAMPLE)
     client = serving.client_name(given.pop("client", None))
     wait = config.flag("wait", given.pop("wait", False))
+    confident_only = config.flag("confident_only", given.pop("confident_only", False))
     given["q"] = given.pop("query", None)
     asked, chosen = await _asked(here, given)
     reason = await posting.why_not(here)
@@ -73,6 +61,7 @@ async def _post(here: Page) -> Response:
             sql_link=_sql_link(here),
             record=reason is None,
             chosen=chosen,
+            confident_only=confident_only,
             client=client,
             actor=posting.actor_id(here),
         )
@@ -80,7 +69,7 @@ async def _post(here: Page) -> Response:
     answer = plain(answer)
     await _add_links(here, asked, answer)
     answer["recorded"] = await posting.record(
-        here, entry, reason or (None if asked.query else serving.NOTHING_ASKED), wait
+        here, entry, reason or (None if entry else serving.unrecorded(answer)), wait
     )
     kept = entry and entry.search and answer["recorded"]["status"] in ("queued", "done")
     answer["search_id"] = entry.search.uid if kept else None
@@ -88,7 +77,7 @@ async def _post(here: Page) -> Response:
 
 
 search_page = by_method(
-    GET=page(_page), POST=checked(_post, CORE_TABLES, wants_json=lambda _: True)
+    GET=page(_page), POST=checked(_post, SEARCHED_TABLES, wants_json=lambda _: True)
 )
 
 

@@ -549,6 +549,15 @@ def test_results_are_rated(width: str, scripts: bool, chromium: Any, server: str
     assert urlsplit(page.url).fragment == f"entity-{second}"
     assert rated(page) == [f"Not useful: {name}", f"Useful: {other}"]
     assert f"search_id={uid}" in page.url
+    words = f"Rated in this search: {name} not useful, {other} useful."
+    assert page.get_by_role("status").all_inner_texts() == [words]
+    # the same search with the rest shown, and rated from there
+    someone.follow(page.get_by_role("link", name="Why not another?"))
+    assert rated(page) == [f"Not useful: {name}", f"Useful: {other}"]
+    someone.follow(page.get_by_role("button", name=f"Not useful: {name}", exact=True))
+    assert page.get_by_role("link", name="Hide the rest").is_visible()
+    assert f"search_id={uid}" in page.url
+    someone.check()
     after = fetch(server, count)["signals"]
     assert after["searches"]["count"] - before["searches"]["count"] == 1
     change = {key: after["events"][key] - before["events"][key] for key in after["events"]}
@@ -566,15 +575,15 @@ def test_hostile_names_are_rated_too(visitor: Visitor) -> None:
     for query in (quote(SCRIPT), "unbroken+word", quote('"><b>quoted')):
         visitor.go(asked + query)
         visitor.check()
-        boxes = page.locator(".limbic-rate button[name=rating]").evaluate_all(
+        boxes = page.locator(".limbic-rate button[name=rate]").evaluate_all(
             "all => all.map(e => e.getBoundingClientRect()).map(r => [r.width, r.height])"
         )
         assert len(boxes) == 2 * len(cards(page)) > 0
         assert min(min(box) for box in boxes) >= 24
         shown = cards(page)[-1]
-        visitor.follow(page.locator(f"#entity-{shown} button[name=rating]").first)
+        visitor.follow(page.locator(f"#entity-{shown} button[name=rate]").first)
         assert len(rated(page)) == 1
-        pressed = page.locator(f"#entity-{shown} button[name=rating]").first.get_attribute(
+        pressed = page.locator(f"#entity-{shown} button[name=rate]").first.get_attribute(
             "aria-pressed"
         )
         assert pressed == "true"
@@ -644,6 +653,32 @@ def test_signals_of_an_entity(width: str, scripts: bool, chromium: Any, server: 
     assert wide == sorted(wide, reverse=True)
     someone.follow(partners.first)
     assert page.url.endswith(f"/entity/{found['co_occurrences'][0]['id']}")
+    someone.done()
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_chart_in_the_colours_of_its_reader(scheme: str, chromium: Any, server: str) -> None:
+    """Forced colours: text as plain as all other, and the legend shows what the bars show."""
+    someone = Visitor(chromium, server, "desktop", forced_colors="active", color_scheme=scheme)
+    page = someone.page
+    someone.go("/odd/-/limbic/entity/1")
+
+    def style(selector: str, name: str) -> str:
+        found: str = page.locator(selector).first.evaluate(
+            "(e, name) => getComputedStyle(e)[name]", name
+        )
+        return found
+
+    ink, paper = style("body", "color"), style("body", "backgroundColor")
+    assert ink != paper
+    assert style(".limbic-chart text", "fill") == ink
+    for kind, colour in (("searched", ink), ("opened", paper)):
+        assert style(f".limbic-key.limbic-{kind}", "backgroundColor") == colour
+        assert style(f".limbic-key.limbic-{kind}", "borderTopColor") == ink
+        assert style(f".limbic-chart rect.limbic-{kind}", "fill") == colour
+    assert style(".limbic-chart rect.limbic-opened", "stroke") == ink
+    for kind, colour in (("now", ink), ("full", paper)):
+        assert style(f".limbic-partners rect.limbic-{kind}", "fill") == colour
     someone.done()
 
 
