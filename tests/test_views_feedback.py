@@ -652,19 +652,27 @@ async def test_a_file_of_an_older_version(demo_db: Path, make_datasette: Any) ->
     assert recorder.recorder_for(datasette.get_database("demo")).failed == 2
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datasette's connections wait for a lock a moment only."""
+    from datasette_limbic import plugin
+
+    prepare = plugin.prepare
+
+    def prepared(conn: Any, database: str, datasette: Any) -> None:
+        prepare(conn, database, datasette)
+        conn.execute("pragma busy_timeout = 20").fetchone()
+
+    monkeypatch.setattr(plugin, "prepare", prepared)
+
+
+@pytest.mark.usefixtures("hasty")
 async def test_a_rating_of_a_search_that_could_not_be_recorded(
     demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said once its search is given up, not after waiting for the lock once more."""
-    from datasette_limbic import plugin, write_behind
+    from datasette_limbic import write_behind
 
-    prepare = plugin.prepare
-
-    def hasty(conn: Any, database: str, datasette: Any) -> None:
-        prepare(conn, database, datasette)
-        conn.execute("pragma busy_timeout = 20").fetchone()
-
-    monkeypatch.setattr(plugin, "prepare", hasty)
     monkeypatch.setattr(write_behind, "LINGER_S", 0.01)
     datasette = recording_datasette(make_datasette, demo_db)
     await datasette.invoke_startup()
@@ -684,18 +692,10 @@ async def test_a_rating_of_a_search_that_could_not_be_recorded(
     assert digest(demo_db) == before
 
 
+@pytest.mark.usefixtures("hasty")
 async def test_refusals_as_a_page(
     demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datasette_limbic import plugin
-
-    prepare = plugin.prepare
-
-    def hasty(conn: Any, database: str, datasette: Any) -> None:
-        prepare(conn, database, datasette)
-        conn.execute("pragma busy_timeout = 20").fetchone()
-
-    monkeypatch.setattr(plugin, "prepare", hasty)
     datasette = recording_datasette(make_datasette, demo_db)
     fields, cookies, ids = await shown(datasette, demo_db)
     sent = {**fields, "rate": f"{ids[0]}:useful"}
