@@ -27,7 +27,7 @@ def later(column: str) -> str:
   then {column} else excluded.{column} end"""
 
 
-# NULL counts as nothing: a table that was taken over may hold it.
+# NULL and what is below 0 count as nothing, as in ranking: tables that were taken over hold them.
 # One statement each, so that SQLite does all the work of a call and other threads run meanwhile.
 _LOG = """insert into entity_access_log(entity_id, entity_name, query, accessed_at)
 select e.id, e.name, :query, :moment
@@ -35,14 +35,14 @@ from json_each(:ids) given cross join entities e on e.id = given.value order by 
 _ACCESS = f"""insert into entity_access(entity_id, access_count, last_access)
 select e.id, 1, :moment from json_each(:ids) given cross join entities e on e.id = given.value
 where true
-on conflict(entity_id) do update set access_count = coalesce(access_count, 0) + 1,
+on conflict(entity_id) do update set access_count = max(0, coalesce(access_count, 0)) + 1,
   {later("last_access")}"""
 _PAIRS = f"""insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)
 select a.id, b.id, 1, :moment
 from json_each(:ids) x cross join entities a on a.id = x.value
 cross join json_each(:ids) y cross join entities b on b.id = y.value
 where y.value > x.value
-on conflict(entity_a_id, entity_b_id) do update set co_count = coalesce(co_count, 0) + 1,
+on conflict(entity_a_id, entity_b_id) do update set co_count = max(0, coalesce(co_count, 0)) + 1,
   {later("last_co")}"""
 
 
