@@ -98,6 +98,20 @@ def make_datasette() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
+def impatient_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections of Datasette's wait 20 ms for a lock, not 5 s."""
+    from datasette_limbic import plugin
+
+    prepare = plugin.prepare
+
+    def hasty(conn: Any, database: str, datasette: Any) -> None:
+        prepare(conn, database, datasette)
+        conn.execute("pragma busy_timeout = 20").fetchone()
+
+    monkeypatch.setattr(plugin, "prepare", hasty)
+
+
+@pytest.fixture
 def shared() -> Path:
     """The folder of files from elsewhere, or a skip where it is absent."""
     if not SHARED.is_dir():

@@ -652,21 +652,7 @@ async def test_a_file_of_an_older_version(demo_db: Path, make_datasette: Any) ->
     assert recorder.recorder_for(datasette.get_database("demo")).failed == 2
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Datasette's connections wait for a lock a moment only."""
-    from datasette_limbic import plugin
-
-    prepare = plugin.prepare
-
-    def prepared(conn: Any, database: str, datasette: Any) -> None:
-        prepare(conn, database, datasette)
-        conn.execute("pragma busy_timeout = 20").fetchone()
-
-    monkeypatch.setattr(plugin, "prepare", prepared)
-
-
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("impatient_connections")
 async def test_a_rating_of_a_search_that_could_not_be_recorded(
     demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -692,7 +678,7 @@ async def test_a_rating_of_a_search_that_could_not_be_recorded(
     assert digest(demo_db) == before
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("impatient_connections")
 async def test_refusals_as_a_page(
     demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

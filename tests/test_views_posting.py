@@ -590,20 +590,6 @@ async def test_a_file_that_cannot_be_written_after_all_fails_no_answer(
     assert recorder.recorder_for(datasette.get_database("demo")).failed == 2
 
 
-@pytest.fixture
-def impatient_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections of Datasette's wait 20 ms for a lock, not 5 s."""
-    from datasette_limbic import plugin
-
-    prepare = plugin.prepare
-
-    def hasty(conn: Any, database: str, datasette: Any) -> None:
-        prepare(conn, database, datasette)
-        conn.execute("pragma busy_timeout = 20").fetchone()
-
-    monkeypatch.setattr(plugin, "prepare", hasty)
-
-
 @pytest.mark.usefixtures("impatient_connections")
 async def test_a_locked_file_is_answered_from_and_counted(
     demo_db: Path, make_datasette: Any
