@@ -86,11 +86,8 @@ OLD_TIMES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "stays"), OLD_TIMES)
-@pytest.mark.parametrize("kind", ["text", "", "datetime"])
-def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
-    """What another program wrote must not pass for the last use for ever."""
-    path = tmp_path / "taken.db"
+def taken_over(path, old, kind=""):
+    """A memory made of another program's tables, with Ana's four uses and six of the pair."""
     taken = sqlite3.connect(path)
     taken.executescript(
         f"""create table entity_access(entity_id integer primary key, access_count,
@@ -106,6 +103,14 @@ def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
     schema.init(conn)
     with conn:
         conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+    return conn
+
+
+@pytest.mark.parametrize(("old", "stays"), OLD_TIMES)
+@pytest.mark.parametrize("kind", ["text", "", "datetime"])
+def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
+    """What another program wrote must not pass for the last use for ever."""
+    conn = taken_over(tmp_path / "taken.db", old, kind)
     signals.record_access(conn, [1], now=NOW)
     signals.record_co_occurrences(conn, [1, 2], now=NOW)
     expected = old if stays else NOW
@@ -116,21 +121,7 @@ def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
 
 @pytest.mark.parametrize("old", [None, "soon", 3795089600, "2999-01-01"])
 def test_an_import_moves_on_what_another_program_left(tmp_path, old):
-    path = tmp_path / "taken.db"
-    taken = sqlite3.connect(path)
-    taken.executescript(
-        """create table entity_access(entity_id integer primary key, access_count int, last_access);
-        create table co_occurrences(entity_a_id int, entity_b_id int, co_count int, last_co,
-          primary key(entity_a_id, entity_b_id));"""
-    )
-    taken.execute("insert into entity_access values (1, 4, ?)", [old])
-    taken.execute("insert into co_occurrences values (1, 2, 6, ?)", [old])
-    taken.commit()
-    taken.close()
-    conn = connection.connect(path)
-    schema.init(conn)
-    with conn:
-        conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+    conn = taken_over(tmp_path / "taken.db", old)
     source = tmp_path / "uses.jsonl"
     source.write_text(
         f'{{"type":"access","query":"tea","accessedAt":"{NOW}","entities":["Ana","Bo"]}}\n'
