@@ -14,9 +14,18 @@ from tabulate import tabulate
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import importing, quality, recording, searching, starting, writing
+from benchmarks import (
+    duplicates,
+    importing,
+    quality,
+    recording,
+    searching,
+    starting,
+    topics,
+    writing,
+)
 
-PARTS = ("search", "recording", "writing", "importing", "start", "quality")
+PARTS = ("search", "recording", "writing", "importing", "start", "duplicates", "quality", "topics")
 
 
 def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
@@ -31,10 +40,26 @@ def _quality() -> None:
     _print("Retrieval quality", quality.run(), ".3f")
 
 
+def _topics(quick: bool, folder: Path) -> None:
+    try:
+        tables = topics.run(folder, quick=quick)
+    except FileNotFoundError as error:
+        print(f"\n## Topics\n\nSkipped: {error}.")
+        return
+    for title, rows in tables.items():
+        _print(title, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
     parser.add_argument("--only", choices=PARTS, action="append", help="run this part alone")
+    parser.add_argument(
+        "--memory-files",
+        type=Path,
+        default=topics.FOLDER,
+        help="folder of agents' memory files, for topics",
+    )
     options = parser.parse_args()
     parts = options.only or PARTS
     quick = options.quick
@@ -62,8 +87,13 @@ def main() -> None:
             written += starting.run(folder, 2 if quick else 7)
         if written:
             _print("Indexing, import, sync, start", written)
+    if "duplicates" in parts:
+        size, repeats = (5_000, 3) if quick else (100_000, 7)
+        _print("Duplicates of a whole memory", duplicates.run(size, repeats))
     if "quality" in parts:
         _quality()
+    if "topics" in parts:
+        _topics(quick, options.memory_files)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,18 @@
 Its names stay; everything else in the package may move.
 """
 
+from .adding import add_observations
 from .config import Settings
 from .connection import connect
 from .entity import entity_detail
 from .exporting import export_full, export_mcp
+from .health import health_report
 from .importing import import_files
 from .integrity import check
+from .reports.consolidation import consolidation_report
+from .reports.similar import find_duplicate_observations
+from .reports.similar_graph import find_duplicates
+from .reports.splits import analyze_entity_split, find_split_candidates, propose_entity_split
 from .routing import detect_query_type
 from .schema import init
 from .scoring import (
@@ -31,18 +37,26 @@ from .sync import sync
 __all__ = [
     "Parameters",
     "Settings",
+    "add_observations",
+    "analyze_entity_split",
     "check",
     "compute_cooc_boost",
     "compute_importance",
     "compute_temporal_factor",
     "connect",
+    "consolidation_report",
     "detect_query_type",
     "entity_detail",
     "export_full",
     "export_mcp",
+    "find_duplicate_observations",
+    "find_duplicates",
+    "find_split_candidates",
+    "health_report",
     "import_files",
     "init",
     "open_nodes",
+    "propose_entity_split",
     "rank_candidates",
     "rank_hybrid_candidates",
     "rate",

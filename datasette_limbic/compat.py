@@ -20,7 +20,7 @@ log = logging.getLogger("datasette_limbic")
 
 ONE_POINT_ZERO = hasattr(hookspecs, "register_actions")
 T = TypeVar("T")
-_OF_A_DATABASE = ("view-database", "execute-sql", permissions.RECORD)
+_OF_A_DATABASE = ("view-database", "execute-sql", permissions.RECORD, permissions.EDIT)
 
 
 class StartFailed(StartupError, click.ClickException):  # type: ignore[misc]

@@ -80,13 +80,16 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
     Loads sqlite-vec, registers the SQL functions with the settings' values, sets the page
     cache and the map. Returns the reason why vectors cannot be used, or None.
     """
-    from . import embedding, sql_functions
+    from . import embedding, report_settings, sql_functions
 
     missing = load_vec(conn)
     conn.execute(f"pragma mmap_size={MMAP_SIZE}")
     conn.execute(f"pragma cache_size=-{CACHE_KIB}")
     sql_functions.register(
-        conn, settings=settings, embed=embedding.sql_embedder(conn, settings=settings)
+        conn,
+        settings=settings,
+        embed=embedding.sql_embedder(conn, settings=settings),
+        threshold=report_settings.sql_threshold(conn),
     )
     return missing
 

@@ -9,6 +9,7 @@ from sqlite_utils import Database, Migrations
 
 from . import adoption
 from .connection import BUSY_TIMEOUT_S
+from .reports.queries import create_views
 from .schema import create_triggers, fill_indexes, is_memory, statements
 
 DEFAULT_SETTINGS = {
@@ -20,8 +21,25 @@ DEFAULT_SETTINGS = {
     "snapshot_max_chars": ("4000", "characters of an entity's text that are embedded"),
 }
 
+REPORT_SETTINGS = {
+    "duplicate_threshold": (
+        None,
+        "cosine at which two observations count as duplicates; empty: what suits the model"
+        " (a row duplicate_threshold:MODEL sets it for one model)",
+    ),
+    "look_threshold": (
+        None,
+        "cosine from which two observations are worth a look; empty: what suits the model",
+    ),
+    "containment_threshold": (
+        "0.7",
+        "share of a text's words that another, at least twice as long, holds, for a duplicate",
+    ),
+    "topic_min_silhouette": ("0.1", "silhouette from which a topic stands apart, -1 to 1"),
+}
+
 # What SQLite says where another program runs the same migration.
-_RACING = ("locked", "busy", "already exists", "duplicate column")
+_RACING = ("locked", "busy", "already exists", "duplicate column", "_sqlite_migrations")
 
 migrations = Migrations("datasette-limbic")
 
@@ -68,6 +86,25 @@ def m003_signals(db: Database) -> None:
         adoption.replace_index(db, text)
 
 
+@migrations()
+def m004_reports(db: Database) -> None:
+    """What reports keep, and views of what SQL alone can say."""
+    for text in statements("reports"):
+        db.execute(text)
+    for key, (value, help_text) in REPORT_SETTINGS.items():
+        db.execute(
+            "insert or ignore into limbic_settings(key, value, help) values (?, ?, ?)",
+            [key, value, help_text],
+        )
+    create_views(db.conn)
+    create_triggers(db.conn)
+    # what was there before has not been looked at
+    db.execute(
+        "insert or ignore into limbic_report_pending(entity_id)"
+        " select distinct entity_id from observations"
+    )
+
+
 def init(conn: sqlite3.Connection) -> list[str]:
     """Bring the database up to date. Returns the names of the migrations that ran now.
 
@@ -78,7 +115,7 @@ def init(conn: sqlite3.Connection) -> list[str]:
     while True:
         try:
             return _apply(conn)
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, sqlite3.IntegrityError) as error:
             conn.rollback()
             racing = any(words in str(error) for words in _RACING)
             if not racing or time.monotonic() > patience:

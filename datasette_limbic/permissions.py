@@ -1,8 +1,12 @@
-"""The permission that this plugin adds, denied by default, except to root."""
+"""The permissions that this plugin adds, denied by default, except to root."""
 
 from __future__ import annotations
 
 RECORD = "limbic-record"
+EDIT = "limbic-edit"
 
 # name → abbreviation (for restricted tokens) and description
-DESCRIBED = {RECORD: ("lr", "Record how a memory is used: searches, openings, ratings")}
+DESCRIBED = {
+    RECORD: ("lr", "Record how a memory is used: searches, openings, ratings"),
+    EDIT: ("le", "Change what a memory says: add observations"),
+}

@@ -267,6 +267,18 @@ def _rebuild_vectors(conn: sqlite3.Connection) -> None:
             vectors.rebuild(conn, name)
 
 
+def _kept(conn: sqlite3.Connection) -> None:
+    """Pairs and topics of what is not there, and pairs of no known sort: found again, if at all."""
+    conn.execute("delete from limbic_topics where entity_id not in (select id from entities)")
+    conn.execute(
+        "delete from limbic_duplicates where entity_id not in (select id from entities)"
+        " or earlier_id not in (select id from observations)"
+        " or later_id not in (select id from observations)"
+        " or coalesce(kind, '') not in ('duplicate', 'contradiction', 'look')"
+        " or coalesce(rule, '') not in ('exact', 'cosine', 'containment', 'wording')"
+    )
+
+
 REPAIRS: dict[str, Callable[[sqlite3.Connection], Any]] = {
     "schema.tables": _tables,
     "schema.columns": _columns,
@@ -282,6 +294,12 @@ REPAIRS: dict[str, Callable[[sqlite3.Connection], Any]] = {
     "pairs.twice": repair_pairs,
     # refused while two rows have one key
     "schema.keys": _keys,
+    "gone.limbic_topics.entity_id": _kept,
+    "gone.limbic_duplicates.earlier_id": _kept,
+    "gone.limbic_duplicates.later_id": _kept,
+    "gone.limbic_duplicates.entity_id": _kept,
+    "values.limbic_duplicates.kind": _kept,
+    "values.limbic_duplicates.rule": _kept,
     "text.structure": _structure,
     "text.words": _text("_limbic_fts"),
     "text.substrings": _text("_limbic_trigram"),

@@ -24,7 +24,18 @@ CORE_TABLES = (*SEARCHED_TABLES, ACCESS_LOG)
 # The log of searches, and what is read to rate a result of one.
 SEARCH_LOG = ("limbic_searches", "limbic_search_candidates", "limbic_feedback")
 RATED_TABLES = (*SEARCHED_TABLES, *SEARCH_LOG)
+# What reports read: settings, and what of them is kept.
+REPORTED_TABLES = (
+    *SEARCHED_TABLES,
+    "limbic_settings",
+    "limbic_duplicates",
+    "limbic_topics",
+    "limbic_reports",
+    "limbic_report_pending",
+)
 INDEX_PREFIX = "_limbic_"
+# What a split leaves between the parts: no sign of use, so it counts for no degree or activity.
+SPLIT_RELATIONS = ("contiene", "parte_de")
 
 # Scripts that put no space between words: Thai to Khmer, kana, Han, Hangul is spaced but
 # agglutinates, so substrings serve it too. As a GLOB class, since stock SQLite has no regexp.
@@ -34,12 +45,16 @@ UNSPACED = (
 )
 
 
-@cache
-def statements(name: str) -> tuple[str, ...]:
-    """The statements of ``queries/{name}.sql``, one by one.
+def statements(*names: str) -> tuple[str, ...]:
+    """The statements of each ``queries/{name}.sql``, one by one.
 
     One by one, because ``executescript`` would commit the transaction that it runs in.
     """
+    return tuple(text for name in names for text in _statements(name))
+
+
+@cache
+def _statements(name: str) -> tuple[str, ...]:
     text = (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
     found, pending = [], ""
     for line in text.replace("{unspaced}", UNSPACED).splitlines(keepends=True):
@@ -56,13 +71,15 @@ def statements(name: str) -> tuple[str, ...]:
 
 def trigger_names() -> tuple[str, ...]:
     """Names of all our triggers, in the order in which they are made."""
-    return tuple(text.split()[2] for text in statements("triggers"))
+    return tuple(text.split()[2] for text in statements("triggers", "report_triggers"))
 
 
 def create_triggers(conn: sqlite3.Connection) -> None:
     """Make those of our triggers that are missing."""
     there = {row[0] for row in conn.execute("select name from sqlite_master where type='trigger'")}
-    for text in statements("triggers"):
+    # SQLite alters no table of a file in which a trigger names a table that is not there yet
+    reports = ("report_triggers",) if has_reports(conn) else ()
+    for text in statements("triggers", *reports):
         if text.split()[2] not in there:
             conn.execute(text)
 
@@ -84,6 +101,25 @@ def guarded(conn: sqlite3.Connection, name: str) -> Iterator[None]:
         yield
     finally:
         conn.execute("delete from _limbic_guard where name = ?", [name])
+
+
+def has_reports(conn: sqlite3.Connection) -> bool:
+    """Whether the tables of the reports are there: a file of an earlier version has none."""
+    row = conn.execute("select 1 from main.sqlite_master where name = 'limbic_report_pending'")
+    return row.fetchone() is not None
+
+
+def mark_for_reports(conn: sqlite3.Connection) -> None:
+    """Note that reports have to look again at every entity with an observation marked as stale.
+
+    For writers that took the triggers away; after ``fill_indexes``, which marks what is new.
+    """
+    conn.execute(
+        "insert into limbic_report_pending(entity_id)"
+        " select distinct o.entity_id from limbic_stale s join observations o on o.id = s.item_id"
+        " where s.collection = 'observations'"
+        " on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now')"
+    )
 
 
 _LOWEST = -(1 << 62)

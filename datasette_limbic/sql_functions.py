@@ -26,7 +26,7 @@ class SqlFunction:
 
     `arities` are the numbers of arguments it takes, (-1,) any. `deterministic` holds for every
     arity but `clock_arities`, those that read the current time. An aggregate's `implementation`
-    is a class with `step` and `finalize`; one with `needs` ('settings', 'embed') is called with
+    is a class with `step` and `finalize`; one with `needs` ('settings', …) is called with
     that object first.
     """
 
@@ -47,18 +47,26 @@ class SqlFunction:
 
 
 def register(
-    conn: Any, *, settings: TypeSettings | None = None, embed: Embed | None = None
+    conn: Any,
+    *,
+    settings: TypeSettings | None = None,
+    embed: Embed | None = None,
+    threshold: Callable[[str], int] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
 
-    `settings` answers for entity types (default: the documents' values); `embed` turns a text,
-    for a collection or None, into a vector blob (default: NULL).
+    `settings` answers for half-lives of entity types, `threshold` for the number of observations
+    from which one is large (default of both: the documents' values); `embed` turns a text, for a
+    collection or None, into a vector blob (default: NULL).
     """
-    if settings is None:
-        from datasette_limbic.config import Settings
+    from datasette_limbic.config import Settings
 
-        settings = Settings()
-    context = {"settings": settings, "embed": embed}
+    settings = settings or Settings()
+    context = {
+        "settings": settings,
+        "embed": embed,
+        "threshold": threshold or Settings().split_threshold,
+    }
     for function in FUNCTIONS:
         if function.aggregate:
             aggregate = _logged_aggregate(function.implementation, function.name)
@@ -235,9 +243,10 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         "limbic_threshold(entity_type)",
         (1,),
         sql_values.threshold,
-        "The number of observations above which an entity of this type is large.",
+        "The number of observations above which an entity of this type is large, as limbic_settings"
+        " has it.",
         deterministic=False,
-        needs="settings",
+        needs="threshold",
     ),
     SqlFunction(
         "limbic_hours",

@@ -26,8 +26,6 @@ class TypeSettings(Protocol):
 
     def half_life_days(self, entity_type: str | None, /) -> float | None: ...
 
-    def split_threshold(self, entity_type: str | None, /) -> int: ...
-
 
 def _number(value: Any, argument: str) -> Any:
     """A number, or None for NULL and ''. ValueError for other text, TypeError for a blob."""
@@ -251,9 +249,9 @@ def half_life(settings: TypeSettings, entity_type: Any) -> float | None:
     return None if name is None else settings.half_life_days(name)
 
 
-def threshold(settings: TypeSettings, entity_type: Any) -> int | None:
+def threshold(find: Callable[[str], int], entity_type: Any) -> int | None:
     name = _text(entity_type, "entity_type")
-    return None if name is None else settings.split_threshold(name)
+    return None if name is None else find(name)
 
 
 def embed(embed: Embed | None, content: Any, collection: Any = None) -> bytes | None:
@@ -323,7 +321,7 @@ class TopicClusters(TopicCount):
             self.contents.append(words)
 
     def finalize(self) -> str:  # type: ignore[override]
-        from datasette_limbic.topics import analyse_topics
+        from datasette_limbic.topics import analyse_topics, propose
 
         found = analyse_topics(self.contents)
         topics = [
@@ -345,6 +343,7 @@ class TopicClusters(TopicCount):
             {
                 "topics": topics,
                 "without_words": rest,
+                "stay": [self.ids[i] for i in propose(found).stay],
                 "silhouette": found.silhouette,
                 "diversity": found.diversity,
             }

@@ -10,6 +10,7 @@ from datasette.utils.sqlite import sqlite3
 from . import connection, schema, times
 from .config import Settings
 from .index_state import index_state
+from .reports.review import review
 from .request import applied_parameters
 from .signal_figures import signal_figures
 
@@ -40,10 +41,18 @@ UNREADABLE_VALIDITY = "select " + " + ".join(
 )
 
 
-def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dict[str, Any]:
+def status(
+    conn: sqlite3.Connection,
+    *,
+    settings: Settings | None = None,
+    reports: bool = True,
+    reviews: bool = True,
+) -> dict[str, Any]:
     """Counts, types, signals, vectors and whether they are in step, parameters in force, recency.
 
-    Reads only. Raises NotAMemory.
+    ``review`` is what ``reports.review`` says of what wants looking after. Without ``reports``
+    the tables of the reports are not read and it is None; without ``reviews`` limbic_reviews is
+    not. Reads only. Raises NotAMemory.
     """
     settings = settings or Settings()
     schema.require_memory(conn)
@@ -59,6 +68,7 @@ def status(conn: sqlite3.Connection, *, settings: Settings | None = None) -> dic
     return {
         "counts": counts,
         "unreadable_validity": unreadable,
+        "review": review(conn, reviews=reviews) if reports else None,
         "signals": signal_figures(conn, settings),
         "types": [
             {"entityType": row[0], "count": row[1]}

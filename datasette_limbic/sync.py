@@ -14,7 +14,7 @@ from datasette.utils.sqlite import sqlite3
 from . import vectors
 from .connection import vec_missing
 from .index_repair import repair_text_indexes
-from .schema import COLLECTIONS, require_memory
+from .schema import COLLECTIONS, has_reports, init, require_memory
 from .sync_job import Job
 from .sync_summary import CollectionSummary, SyncSummary
 
@@ -31,8 +31,12 @@ def sync(
     batch_size: int | None = None,
     reembed: bool = False,
     repair: bool = False,
+    reports: bool = True,
 ) -> SyncSummary:
     """Embed what changed in both collections, prune what went, index the vectors, repair FTS.
+
+    Then look again at the entities that changed: pairs alike, flags, topics (``reports.keep``),
+    unless ``reports`` is False.
 
     The model is ``model``, else ``settings.model``, else the collection's own, else the other
     collection's, else the packaged one. ``full`` checks every text instead of those marked,
@@ -60,6 +64,12 @@ def sync(
         job.batch_size, job.progress, job.full = batch_size, progress, full
         job.usable = summary.vectors_missing is None
         summary.collections.append(job.run())
+    if reports:
+        from .reports.keeping import keep  # numpy and scikit-learn, once there is something to do
+
+        if not has_reports(conn):
+            init(conn)
+        summary.reports = keep(conn, settings=settings, progress=progress, full=full)
     if repair:
         from .integrity import check
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import embedding, llm_store, vectors
-from .errors import IndexedElsewhere
-from .schema import COLLECTIONS
+from . import embedding, embedding_target, llm_store, vectors
 from .sync_summary import CollectionSummary
 
 CHECKED_AT_ONCE = 500
@@ -34,37 +32,17 @@ class Job:
         reembed: bool,
     ) -> None:
         self.conn, self.name, self.reembed = conn, name, reembed
-        self.prefix = getattr(settings, "passage_prefix", None) or ""
         self.batch_size: int | None = None
         self.progress: vectors.Progress | None = None
         self.full, self.usable = False, True
-        self.done = 0
+        self.done = self.total = 0
         self.summary = CollectionSummary(name)
-        configured = getattr(settings, "model", None)
-        self.info = embedding.collection_info(conn, name)
-        if model is not None:
-            # what is stored is the id, whatever alias was typed
-            self.asked = self.stored_as = embedding.get_model(model).model_id
-        elif self.info is not None and self.info.count and not reembed:
-            # the setting is this machine's name for the model that the file names
-            self.asked, self.stored_as = configured or self.info.model_id, self.info.model_id
-        else:
-            other = [embedding.collection_info(conn, c) for c in (name, *COLLECTIONS)]
-            known = next((i.model_id for i in other if i is not None), embedding.DEFAULT_MODEL)
-            self.asked = configured or known
-            self.stored_as = self.asked
+        self.target = embedding_target.choose(
+            conn, name, model=model, settings=settings, reembed=reembed
+        )
         if reembed:
             # fail before anything is thrown away
-            embedding.run_model(self.asked, [name])
-        elif self.info is not None and self.info.count and self.info.model_id != self.stored_as:
-            self._refuse(f"{self.info.model_id!r}", f"{self.stored_as!r}")
-
-    def _refuse(self, has: str, asked: str) -> None:
-        raise IndexedElsewhere(
-            f"the collection {self.name!r} was embedded with {has}, not with {asked}: go on with "
-            "the same model, or embed everything anew with the other one "
-            "(datasette limbic sync FILE --reembed -m MODEL)"
-        )
+            embedding.run_model(self.target.asked, [name])
 
     def run(self) -> CollectionSummary:
         """Do it all."""
@@ -76,9 +54,9 @@ class Job:
             self._drop_outdated()
         ids = self._work(now)
         for _ in range(PASSES):
-            total = self.done + len(ids)
+            self.total = self.done + len(ids)
             for start in range(0, len(ids), CHECKED_AT_ONCE):
-                self._check(ids[start : start + CHECKED_AT_ONCE], total)
+                self._check(ids[start : start + CHECKED_AT_ONCE])
             # rows that changed while they were embedded
             ids = self._marked()
             if not ids:
@@ -91,29 +69,12 @@ class Job:
         found = llm_store.collection(self.conn, self.name)
         return found[0] if found else None
 
-    def _ensure_collection(self) -> int:
-        """The collection's id, made where it is not there; inside the writing transaction."""
-        found = llm_store.collection(self.conn, self.name)
-        if found is None:
-            cursor = self.conn.execute(
-                "insert into collections(name, model) values (?, ?)", [self.name, self.stored_as]
-            )
-            return int(cursor.lastrowid or 0)
-        if found[1] != self.stored_as:
-            info = embedding.collection_info(self.conn, self.name)
-            if info and info.count:
-                self._refuse(f"{found[1]!r} (by another program, just now)", f"{self.asked!r}")
-            self.conn.execute(
-                "update collections set model = ? where id = ?", [self.stored_as, found[0]]
-            )
-        return found[0]
-
     def _discard(self) -> None:
         with llm_store.transaction(self.conn):
             self.conn.execute(
                 "delete from embeddings where collection_id = ?", [self._collection_id()]
             )
-            self._ensure_collection()
+            embedding_target.ensure_collection(self.conn, self.target)
             if self.usable:
                 vectors.rebuild(self.conn, self.name)
 
@@ -178,7 +139,7 @@ class Job:
                 ids.update(row[0] for row in self.conn.execute(sql, span))
         return sorted(ids)
 
-    def _check(self, ids: Sequence[int], total: int) -> None:
+    def _check(self, ids: Sequence[int]) -> None:
         """Clear the marks of those whose stored vector is of the current text; embed the rest."""
         to_embed: list[tuple[int, str]] = []
         with llm_store.transaction(self.conn):
@@ -186,61 +147,37 @@ class Job:
             have = {} if collection_id is None else llm_store.stored(self.conn, collection_id, ids)
             right = []
             for item, content in llm_store.texts(self.conn, self.name, ids).items():
-                text = self.prefix + content
+                text = self.target.prefix + content
                 if item in have and have[item][0] == llm_store.content_hash(text):
                     right.append((item, have[item][1]))
                 else:
                     to_embed.append((item, text))
             self._index(right)
         self.summary.verified += len(right)
-        self._advance(len(ids) - len(to_embed), total)
-        for batch in self._batches(to_embed):
-            self._embed(batch)
-            self._advance(len(batch), total)
+        self._advance(len(ids) - len(to_embed))
+        self._embed(to_embed)
 
-    def _batches(self, rows: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-        if not rows:
-            return
-        # the model is looked up only when it has work: a file can be kept in step elsewhere
-        size = self.batch_size or 100
-        size = max(1, min(size, embedding.get_model(self.asked).batch_size or size))
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size]
-
-    def _embed(self, batch: list[tuple[int, str]]) -> None:
+    def _embed(self, rows: list[tuple[int, str]]) -> None:
         """Embed outside the transaction, then store what has still the text that was embedded."""
-        found = embedding.run_model(self.asked, [text for _, text in batch])
-        dimension = self.info.dimension if self.info and not self.reembed else 0
-        if dimension and len(found[0]) != dimension:
-            self._refuse(
-                f"{dimension} dimensions ({self.stored_as!r})",
-                f"{len(found[0])} dimensions ({self.asked!r})",
-            )
-        with llm_store.transaction(self.conn):
-            collection_id = self._ensure_collection()
-            now = llm_store.texts(self.conn, self.name, [item for item, _ in batch])
-            fresh = [
-                (item, text, llm_store.encode(vector))
-                for (item, text), vector in zip(batch, found, strict=True)
-                if item in now and self.prefix + now[item] == text
-            ]
-            llm_store.write(self.conn, collection_id, fresh)
-            self._index([(item, blob) for item, _, blob in fresh])
-        self.summary.embedded += len(fresh)
+        texts = [text for _, text in rows]
+        for start, batch in embedding_target.batches(self.target, texts, self.batch_size):
+            found = embedding_target.embed(self.target, batch)
+            items = [item for item, _ in rows[start : start + len(batch)]]
+            with llm_store.transaction(self.conn):
+                fresh = embedding_target.store(
+                    self.conn, self.target, list(zip(items, batch, found, strict=True))
+                )
+                self._index(fresh)
+            self.summary.embedded += len(fresh)
+            self._advance(len(batch))
 
     def _index(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Put vectors into vec0 and clear their marks; inside the transaction that read them."""
-        if self.usable and rows:
-            vectors.upsert(self.conn, self.name, rows)
-        self.conn.executemany(
-            "delete from limbic_stale where collection = ? and item_id = ?",
-            [(self.name, item) for item, _ in rows],
-        )
+        embedding_target.index(self.conn, self.name, rows, usable=self.usable)
 
-    def _advance(self, count: int, total: int) -> None:
+    def _advance(self, count: int) -> None:
         self.done += count
         if self.progress and count:
-            self.progress(min(self.done, total), total, self.name)
+            self.progress(min(self.done, self.total), self.total, self.name)
 
     def _finish(self, now: str) -> None:
         """Compare vec0 with what is stored, repair it, and write down when."""
@@ -256,7 +193,7 @@ class Job:
                 " vectors = iif(:usable, vectors, 0)",
                 {
                     "name": self.name,
-                    "model": self.stored_as,
+                    "model": self.target.stored_as,
                     "now": now,
                     "usable": self.usable,
                 },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .integrity import Result
     from .repairing import Repaired
+    from .reports.keeping import Kept
 
 
 @dataclass
@@ -39,12 +40,15 @@ class SyncSummary:
     repaired: list[Repaired] = field(default_factory=list)
     left: list[Result] = field(default_factory=list)
     """What ``repair`` left alone, since only a person can decide."""
+    reports: Kept | None = None
+    """What was looked at again for the reports; None where that was not asked for."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was brought in line."""
         repaired = any(not one.failed for one in self.repaired)
-        return bool(self.text_added or self.text_removed or repaired) or any(
+        kept = self.reports is not None and self.reports.entities > 0
+        return bool(self.text_added or self.text_removed or repaired or kept) or any(
             c.embedded or c.pruned or c.verified or c.rebuilt for c in self.collections
         )
 
@@ -74,6 +78,8 @@ class SyncSummary:
             lines.append("text index: in step")
         if self.vectors_missing:
             lines.append(f"no vector search: {self.vectors_missing}")
+        if self.reports is not None:
+            lines.append(self.reports.text())
         for result in self.left:
             lines += ["", *result.lines()]
         return "\n".join(lines)

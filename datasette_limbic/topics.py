@@ -1,50 +1,56 @@
-"""Topics of an entity's observations: do they fall into groups that stand apart?
+"""Topics of an entity's observations: do they fall into groups that stand apart, and which of them
+could move with each?
 
-TF-IDF over the words, agglomerative clustering by cosine distance, the number of groups chosen by
-silhouette. Source: "Mantenimiento & Operaciones", "Extracción de tópicos con TF-IDF". The same
-texts in the same order always give the same topics.
+TF-IDF over words and pieces of words, with the embedding vectors where there are any, grouped by
+`topic_clustering`. Source: "Mantenimiento & Operaciones", "Extracción de tópicos con TF-IDF". The
+same texts give the same groups, in whatever order they come.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datasette_limbic.stop_words import STOP_WORDS
-from datasette_limbic.text import word_tokens
+from datasette_limbic.topic_words import (
+    deal_words,
+    surface_forms,
+    top_terms,
+    weigh_pieces,
+    weigh_words,
+)
 
-MIN_TOKEN_LENGTH = 4
 MIN_TOPIC_SIZE = 3
 MIN_SILHOUETTE = 0.1
+MIN_FIRMNESS = 0.2
 MAX_TOPICS = 8
-TERMS_PER_TOPIC = 5
-# Beyond this many words the rarest add time and no structure.
-_MAX_VOCABULARY = 4000
-# Chance groups vanish with numbers, and the check would cost seconds on the largest entities.
-_CHANCE_CHECK_UP_TO = 200
-_SHUFFLES = 5
 
 
 @dataclass(frozen=True)
 class Topics:
     """The topics found in a list of texts.
 
-    `labels` holds one topic number per text, from 0 (the largest topic), or -1 for a text without
-    usable words. `terms` holds the top terms of each topic, strongest first; `silhouettes` each
-    topic's mean silhouette (-1 to 1). `silhouette` is that of the observations in the topics that
-    stand apart, `apart` the numbers of those topics, `diversity` is 1 + silhouette. With fewer than
-    two such topics, or with groups no better than chance makes, `apart` is empty and the other two
-    are 0.
+    `labels` holds one topic number per text, from 0 (the largest topic), or -1 for a text with
+    nothing to go by: no letters, no vector. `firmness` says of each text how clearly it is in its
+    topic and in no other: its silhouette, -1 to 1, 0 where it is no clearer than by chance (and for
+    a text without topic). `terms` holds the top terms of each topic, strongest first, written as
+    they mostly are; `silhouettes` how firm each topic is, the mean of its texts.
+
+    `apart` holds the numbers of the topics that stand apart, `silhouette` the mean of their texts,
+    `diversity` is 1 + silhouette. With fewer than two such topics, or with groups no better than
+    chance makes, `apart` is empty and the other two are 0.
+
+    `vectors_used` says whether vectors had a part in it: enough texts had one.
     """
 
     labels: list[int]
+    firmness: list[float]
     terms: list[list[str]]
     silhouettes: list[float]
     apart: list[int]
     silhouette: float
     diversity: float
+    vectors_used: bool = False
 
     @property
     def count(self) -> int:
@@ -52,8 +58,28 @@ class Topics:
         return len(self.terms)
 
 
+@dataclass(frozen=True)
+class Move:
+    """Texts that move together. `topic` is the number in `Topics`, `texts` the positions in the
+    list that was analysed, ascending; `firmness` their mean, 0 to 1."""
+
+    topic: int
+    terms: list[str]
+    texts: list[int]
+    firmness: float
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Which texts move, largest group first, and which `stay` in the parent, as positions."""
+
+    moves: list[Move]
+    stay: list[int]
+
+
 def analyse_topics(
     texts: Sequence[str],
+    vectors: Any = None,
     *,
     min_silhouette: float = MIN_SILHOUETTE,
     min_size: int = MIN_TOPIC_SIZE,
@@ -61,146 +87,132 @@ def analyse_topics(
 ) -> Topics:
     """Group `texts` into topics; see `Topics`.
 
-    A topic stands apart when it has at least `min_size` texts and a mean silhouette of at least
-    `min_silhouette`. With fewer than `2 * min_size` texts with words, or nothing to tell them
-    apart by, there is one topic and `diversity` is 0.
-    """
-    documents = [_words(text) for text in texts]
-    usable = [i for i, words in enumerate(documents) if words]
-    if not usable:
-        return Topics([-1] * len(texts), [], [], [], 0.0, 0.0)
+    `vectors` is a float array (number of texts, dimensions), a row for each text, all NaN where it
+    has none; they are used where at least half of the texts have one. Any other shape raises
+    ValueError.
 
+    A topic stands apart when it has at least `min_size` texts and a mean silhouette of at least
+    `min_silhouette`. With fewer than `2 * min_size` different texts, or nothing to tell them apart
+    by, there is one topic and `diversity` is 0. Of a text the first 8,000 characters count, and
+    the same text twice counts as one.
+    """
+    if not texts:
+        return Topics([], [], [], [], [], 0.0, 0.0, False)
     # scikit-learn takes a second to import and only reports and split proposals need it: Datasette
     # must start without it.
     import numpy as np
 
-    words = [documents[i] for i in usable]
-    weights, names = _weigh(words)
-    found, per_text = _cluster(weights, min_size, max_topics)
+    from datasette_limbic.topic_clustering import group
 
-    sizes = np.bincount(found)
-    # Largest first; of equal ones the one whose first text comes first.
-    order = sorted(range(len(sizes)), key=lambda t: (-sizes[t], int(np.argmax(found == t))))
-    number = {topic: n for n, topic in enumerate(order)}
-    labels = [-1] * len(texts)
-    for i, topic in zip(usable, found, strict=True):
-        labels[i] = number[int(topic)]
-    terms = [_top_terms(weights[np.flatnonzero(found == topic)], names) for topic in order]
-    silhouettes = [float(per_text[found == topic].mean()) for topic in order]
-    apart = _stand_apart(found, per_text, min_size, min_silhouette)
-    strength = _strength(found, per_text, apart)
-    if len(apart) < 2 or not _beats_chance(words, strength, min_size, min_silhouette, max_topics):
-        return Topics(labels, terms, silhouettes, [], 0.0, 0.0)
-    silhouette = float(per_text[np.isin(found, apart)].mean())
-    standing = sorted(number[topic] for topic in apart)
-    return Topics(labels, terms, silhouettes, standing, silhouette, 1.0 + silhouette)
+    # One row for each different text, sorted: order and repetition decide nothing.
+    unique = sorted(set(texts))
+    row_of = {text: row for row, text in enumerate(unique)}
+    rows = np.array([row_of[text] for text in texts])
+    words, names = weigh_words(unique)
+    views = [words, weigh_pieces(unique)]
+    if vectors is not None:
+        views.append(_vector_rows(vectors, rows, len(unique)))
+    seen = [np.asarray(abs(view).sum(axis=1)).ravel() > 0 for view in views]
+    vectors_used = vectors is not None and bool(2 * seen[-1].sum() >= len(unique))
+    if vectors is not None and not vectors_used:
+        del views[-1], seen[-1]
+    usable = np.flatnonzero(np.logical_or.reduce(seen))
+    if not len(usable):
+        nothing = [0.0] * len(texts)
+        return Topics([-1] * len(texts), nothing, [], [], [], 0.0, 0.0, vectors_used)
+    used = [view[usable] for view, some in zip(views, seen, strict=True) if some.any()]
 
+    def exchanged(some: Any, seed: int) -> list[Any]:
+        dealt = deal_words([unique[i] for i in usable[some]], seed)
+        again = [weigh_words(dealt)[0], weigh_pieces(dealt)]
+        return [view for view, there in zip(again, seen, strict=False) if there.any()]
 
-def _weigh(documents: list[list[str]]) -> tuple[Any, Any]:
-    """The TF-IDF matrix of lists of words (rows of unit length) and its columns' words."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(
-        analyzer=_identity, max_features=_MAX_VOCABULARY, sublinear_tf=True
+    found = group(
+        used, min_size=min_size, max_groups=max_topics, bar=min_silhouette, exchanged=exchanged
     )
-    return vectorizer.fit_transform(documents), vectorizer.get_feature_names_out()
 
-
-def _stand_apart(found: Any, per_text: Any, min_size: int, min_silhouette: float) -> list[int]:
-    """The topics of at least `min_size` texts and `min_silhouette`."""
-    import numpy as np
-
-    sizes = np.bincount(found)
-    return [
+    of_unique = np.full(len(unique), -1)
+    of_unique[usable] = found.labels
+    firm = np.zeros(len(unique))
+    firm[usable] = found.silhouettes
+    labels, firmness = _renumber(of_unique, rows), firm[rows]
+    count = int(labels.max()) + 1
+    surfaces = surface_forms(texts)
+    terms = [top_terms(words[rows[labels == topic]], names, surfaces) for topic in range(count)]
+    silhouettes = [float(firmness[labels == topic].mean()) for topic in range(count)]
+    apart = [
         topic
-        for topic, size in enumerate(sizes)
-        if size >= min_size and per_text[found == topic].mean() >= min_silhouette
+        for topic, firm in enumerate(silhouettes)
+        if firm >= min_silhouette and (labels == topic).sum() >= min_size
     ]
+    if len(apart) < 2 or not found.beats_chance:
+        apart = []
+    silhouette = float(firmness[np.isin(labels, apart)].mean()) if apart else 0.0
+    return Topics(
+        labels.tolist(),
+        firmness.tolist(),
+        terms,
+        silhouettes,
+        apart,
+        silhouette,
+        1.0 + silhouette if apart else 0.0,
+        vectors_used,
+    )
 
 
-def _strength(found: Any, per_text: Any, apart: list[int]) -> float:
-    """How much of all texts is in topics that stand apart, and how clearly."""
-    import numpy as np
+def propose(
+    topics: Topics, *, min_firmness: float = MIN_FIRMNESS, min_size: int = MIN_TOPIC_SIZE
+) -> Proposal:
+    """What could move out of an entity: of each topic that stands apart the texts at least
+    `min_firmness` (-1 to 1) firm in it.
 
-    if len(apart) < 2:
-        return 0.0
-    return float(per_text[np.isin(found, apart)].sum() / len(per_text))
-
-
-def _beats_chance(
-    documents: list[list[str]], strength: float, min_size: int, min_silhouette: float, most: int
-) -> bool:
-    """Whether the same words swapped at random between the texts always cluster less well.
-
-    Among few short texts some share words by chance: of 100 sets of random texts the silhouette
-    alone saw topics in 36, with this in 14, while of 70 sets with topics it kept 69.
+    The rest stays: what is general, what touches several topics, what is in none. A topic that is
+    left with fewer than `min_size` texts stays whole, and where only one topic is left nothing
+    moves, since there is nothing to separate it from.
     """
-    if len(documents) > _CHANCE_CHECK_UP_TO:
-        return True
-    for seed in range(_SHUFFLES):
-        # Seeded and sorted: the same texts give the same answer, in whatever order.
-        swapped = _swap_words(sorted(documents), random.Random(seed))
-        found, per_text = _cluster(_weigh(swapped)[0], min_size, most)
-        apart = _stand_apart(found, per_text, min_size, min_silhouette)
-        if _strength(found, per_text, apart) >= strength:
-            return False
-    return True
+    moves = []
+    for topic in topics.apart:
+        moving = [
+            i
+            for i, (label, firm) in enumerate(zip(topics.labels, topics.firmness, strict=True))
+            if label == topic and firm >= min_firmness
+        ]
+        if len(moving) >= min_size:
+            firm = sum(topics.firmness[i] for i in moving) / len(moving)
+            moves.append(Move(topic, topics.terms[topic], moving, firm))
+    if len(moves) < 2:
+        moves = []
+    moves.sort(key=lambda move: -len(move.texts))
+    gone = {i for move in moves for i in move.texts}
+    return Proposal(moves, [i for i in range(len(topics.labels)) if i not in gone])
 
 
-def _swap_words(documents: list[list[str]], rng: random.Random) -> list[list[str]]:
-    """The texts with words exchanged: each keeps its length and has no word twice."""
-    swapped = [sorted(set(document)) for document in documents]
-    for _ in range(10 * sum(map(len, swapped))):
-        one, other = rng.choice(swapped), rng.choice(swapped)
-        i, j = rng.randrange(len(one)), rng.randrange(len(other))
-        if one[i] not in other and other[j] not in one:
-            one[i], other[j] = other[j], one[i]
-    return swapped
-
-
-def _cluster(weights: Any, min_size: int, max_topics: int) -> tuple[Any, Any]:
-    """The topic and the silhouette of each row of a TF-IDF matrix (rows of unit length)."""
-    import numpy as np
-    from sklearn.cluster import AgglomerativeClustering
-    from sklearn.metrics import silhouette_samples
-
-    rows = weights.shape[0]
-    one = np.zeros(rows, dtype=int), np.zeros(rows)
-    most = min(max_topics, rows // min_size)
-    if most < 2:
-        return one
-    similarity = (weights @ weights.T).toarray()
-    distance = np.clip(1.0 - similarity, 0.0, None)
-    np.fill_diagonal(distance, 0.0)
-    if distance.max() < 1e-9:  # all the same words
-        return one
-    labels, best = one
-    for count in range(2, most + 1):
-        cut = AgglomerativeClustering(
-            n_clusters=count, metric="precomputed", linkage="average"
-        ).fit_predict(distance)
-        per_text = silhouette_samples(distance, cut, metric="precomputed")
-        if per_text.mean() > best.mean():
-            labels, best = cut, per_text
-    return labels, best
-
-
-def _identity(words: list[str]) -> list[str]:
-    return words
-
-
-def _top_terms(rows: Any, names: Any) -> list[str]:
+def _vector_rows(vectors: Any, rows: Any, unique: int) -> Any:
+    """The vector of each different text, of length 1, or 0 where it has none."""
     import numpy as np
 
-    strength = np.asarray(rows.sum(axis=0)).ravel()
-    order = np.lexsort((np.arange(len(strength)), -strength))[:TERMS_PER_TOPIC]
-    return [str(names[i]) for i in order if strength[i] > 0]
+    array = np.asarray(vectors, dtype=np.float64)
+    if array.ndim != 2 or len(array) != len(rows):
+        raise ValueError(
+            f"vectors has the shape {array.shape}: give one row for each of the {len(rows)} texts,"
+            " all NaN where a text has no vector"
+        )
+    # Infinities are as useless as NaN; of the same text twice, the first with a vector counts.
+    good = np.isfinite(array).all(axis=1) & (np.where(np.isfinite(array), array, 0) != 0).any(1)
+    found = np.zeros((unique, array.shape[1]))
+    for i in np.flatnonzero(good)[::-1]:
+        found[rows[i]] = array[i] / np.linalg.norm(array[i])
+    return found
 
 
-def _words(text: str) -> list[str]:
-    # Bare numbers are years and counts: observations of one date are not one topic.
-    return [
-        word
-        for word in word_tokens(text)
-        if len(word) >= MIN_TOKEN_LENGTH and word not in STOP_WORDS and not word.isdigit()
-    ]
+def _renumber(of_unique: Any, rows: Any) -> Any:
+    """Topics of all texts, numbered by size; of equal ones the one whose first text comes first."""
+    import numpy as np
+
+    labels = of_unique[rows]
+    groups = [topic for topic in np.unique(labels) if topic >= 0]
+    order = sorted(groups, key=lambda t: (-(labels == t).sum(), int(np.argmax(labels == t))))
+    renumbered = np.full(len(labels), -1)
+    for number, topic in enumerate(order):
+        renumbered[labels == topic] = number
+    return renumbered

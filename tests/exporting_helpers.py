@@ -59,6 +59,9 @@ insert into limbic_changes(id, action, entity_id, entity_name, summary, before, 
 update limbic_changes set undone_by = 2 where id = 1;
 update limbic_changes set undoes = 1 where id = 2;
 insert into limbic_topics values (1, '[["tea", 2]]', 0.5, 1.25, '2026-02-03 04:05:06');
+insert into limbic_duplicates(earlier_id, later_id, entity_id, kind, rule, cosine, containment,
+  difference, found_at) values (5, 6, 1, 'look', 'cosine', 0.71234567890123456, null, null,
+  '2026-02-03 04:05:06');
 insert into limbic_reviews(id, report, actor) values (1, 'large', 'root');
 insert into limbic_imports values (1, 'a.jsonl', 'JSON Lines', '{}', '2026-01-01', '2026-01-02'),
   (2, 'b.jsonl', 'JSON Lines', '{}', '2026-01-01', '2026-01-02');

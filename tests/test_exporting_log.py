@@ -69,6 +69,13 @@ def heads(text):
     return json.loads(text.split("\n", 1)[0])["tables"]
 
 
+def without_settings(text):
+    first, *rows = text.splitlines()
+    head = json.loads(first)
+    del head["tables"]["limbic_settings"]
+    return [head, *(row for row in rows if '"table": "limbic_settings"' not in row)]
+
+
 def test_a_file_from_before(tmp_path):
     """No row has a uid: the export is that of the old file, from the new one and the copy too."""
     path = old_memory(tmp_path / "old.db")
@@ -81,7 +88,8 @@ def test_a_file_from_before(tmp_path):
         assert [row[0] for row in copy.execute("select uid from limbic_searches")] == [None, None]
         copy.close()
         schema.init(old)
-        assert full(old) == text
+        # a later migration has settings of its own
+        assert without_settings(full(old)) == without_settings(text)
         use(old, 1)
         assert "uid" in heads(full(old))["limbic_searches"]["columns"]
         again = copied(full(old), tmp_path, "again")

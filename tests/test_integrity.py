@@ -91,8 +91,15 @@ def copied(path, table, change):
 
 # Derived, or dated by each sync.
 _DERIVED = ("_limbic_fts", "_limbic_trigram", "_limbic_vec", "limbic_indexes", "sqlite_sequence")
-# When it was embedded; and vectors are compared apart, since a model rounds by the batch.
-_OWN_WORDS = {("embeddings", "updated"), ("embeddings", "embedding")}
+# When it was embedded or looked at; and vectors are compared apart, since a model rounds by the
+# batch.
+_OWN_WORDS = {
+    ("embeddings", "updated"),
+    ("embeddings", "embedding"),
+    ("limbic_topics", "computed_at"),
+    ("limbic_reports", "computed_at"),
+    ("limbic_reports", "seconds"),
+}
 
 
 def stored_vectors(path):
@@ -332,6 +339,35 @@ SYNC_REPAIRS = {
     "part of a vector index dropped": Break(
         {"vectors.index"}, sql("drop table _limbic_vec_entities_rowids")
     ),
+    "topics of nobody": Break(
+        {"gone.limbic_topics.entity_id"},
+        sql(
+            "insert into limbic_topics(entity_id, topics, diversity, split_score)"
+            " values (99999, '[]', 1, 1)"
+        ),
+    ),
+    **{
+        f"a pair without its {column}": Break(
+            {f"gone.limbic_duplicates.{column}"},
+            sql(
+                "insert into limbic_duplicates(earlier_id, later_id, entity_id, kind, rule)"
+                " values (3, 1, 1, 'look', 'cosine')",
+                f"update limbic_duplicates set {column} = 99999 where earlier_id = 3",
+            ),
+        )
+        for column in ("earlier_id", "later_id", "entity_id")
+    },
+    **{
+        f"a pair of no known {column}": Break(
+            {f"values.limbic_duplicates.{column}"},
+            sql(
+                "insert into limbic_duplicates(earlier_id, later_id, entity_id, kind, rule)"
+                " values (3, 1, 1, 'look', 'cosine')",
+                f"update limbic_duplicates set {column} = 'odd' where earlier_id = 3",
+            ),
+        )
+        for column in ("kind", "rule")
+    },
     "what was rejected cannot be read": Break(
         {"json.limbic_indexes.rejected"}, sql("update limbic_indexes set rejected = '{'")
     ),
@@ -790,14 +826,6 @@ PERSON = {
         sql(f"insert into co_occurrences values ({FIRST}, 99999, 1, '2026-01-01')"),
         True,
     ),
-    "topics of nobody": (
-        "gone.limbic_topics.entity_id",
-        sql(
-            "insert into limbic_topics(entity_id, topics, diversity, split_score)"
-            " values (99999, '[]', 1, 1)"
-        ),
-        True,
-    ),
     "an insight about nobody": (
         "gone.limbic_insights.entity_id",
         sql(
@@ -948,7 +976,8 @@ def test_a_person_decides(name, demo_db):
     assert [left.name for left in summary.left] == [check]
     assert "needs a person" in summary.text()
     changed = {key for key, rows in dump(demo_db).items() if rows != broken[key]}
-    assert changed <= {"embeddings", "limbic_stale"} | {
+    assert changed <= {"embeddings", "limbic_stale", "limbic_reports"} | {
+        "_limbic_text_keys",
         "_limbic_vec_entities_rowids",
         "_limbic_vec_observations_rowids",
     }
@@ -958,7 +987,10 @@ def test_a_person_decides(name, demo_db):
         sync(conn)
     if same:
         after = dump(demo_db)
-        assert {k for k in before if before[k] != after[k]} <= {"entities"}  # last_activity_at
+        assert {k for k in before if before[k] != after[k]} <= {
+            "entities",  # last_activity_at
+            "limbic_reports",  # how much was looked at
+        }
 
 
 @pytest.mark.parametrize(
@@ -1147,6 +1179,7 @@ def test_every_check_constraint_has_a_check():
     assert set(tables) == {
         "observations",
         "co_occurrences",
+        "limbic_duplicates",
         "limbic_feedback",
         "limbic_insights",
         "limbic_parameters",

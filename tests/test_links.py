@@ -181,3 +181,30 @@ async def test_links_of_the_search_page_run(demo_db: Path, make_datasette: Any) 
         assert [row["id"] for row in rows] == expected, key
         for row, result in zip(rows, body["results"], strict=True):
             assert row["final_score"] == pytest.approx(result["final_score"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("table", "gone"),
+    [
+        (None, set()),
+        ("limbic_topics", {"/consolidation", "/duplicates/3"}),
+        ("limbic_settings", {"", "/consolidation", "/duplicates/3", "/split/3"}),
+    ],
+)
+async def test_maintenance_is_reached_from_the_database_and_from_rows_of_entities(
+    table: str | None, gone: set[str], demo_db: Path, make_datasette: Any
+) -> None:
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root if table else {})
+    pages = {f"/{demo_db.stem}": {"/search", "/consolidation", "/health"}}
+    if ONE_POINT_ZERO:
+        pages[f"/{demo_db.stem}/entities/3"] = {"/entity/3", "/duplicates/3", "/split/3"}
+    for page, paths in pages.items():
+        found = links((await get(datasette, page)).text)
+        for path in paths:
+            assert (base(demo_db) + path in found) is (path not in gone), path
+            code = (await get(datasette, base(demo_db) + path)).status_code
+            assert code == (403 if path in gone else 200), path
+    if ONE_POINT_ZERO:
+        found = links((await get(datasette, f"/{demo_db.stem}/observations/3")).text)
+        assert not [link for link in found if "/-/limbic/split/" in link]

@@ -1,4 +1,4 @@
-"""Who may record: denied by default, granted by configuration, by tokens, on both lines."""
+"""Who may record and edit: denied by default, granted by configuration and by tokens."""
 
 from __future__ import annotations
 
@@ -90,33 +90,32 @@ BLOCKS: list[tuple[Any, tuple[bool, bool, bool]]] = [
 ]
 
 
+@pytest.mark.parametrize("name", list(permissions.DESCRIBED))
 @pytest.mark.parametrize("level", ["top", "database", "database before top", "other database"])
 @pytest.mark.parametrize(("block", "allowed"), BLOCKS, ids=[repr(b) for b, _ in BLOCKS])
 async def test_blocks_mean_the_same_on_both_lines(
-    block: Any, allowed: tuple[bool, ...], level: str, demo_db: Path, make_datasette: Any
+    block: Any, allowed: tuple[bool, ...], level: str, name: str, demo_db: Path, make_datasette: Any
 ) -> None:
-    of_database = {"databases": {demo_db.stem: {"permissions": {"limbic-record": block}}}}
+    of_database = {"databases": {demo_db.stem: {"permissions": {name: block}}}}
     more: dict[str, Any] = {"permissions": {}}
     if level == "top":
-        more = {"permissions": {"limbic-record": block}}
+        more = {"permissions": {name: block}}
     elif level == "database":
         more |= of_database
     elif level == "database before top":
         # the top level says the opposite for the agent
         top = not block if isinstance(block, (bool, int)) else {"id": "nobody"}
-        more = {"permissions": {"limbic-record": top}, **of_database}
+        more = {"permissions": {name: top}, **of_database}
         if block is None:
             allowed = (False, False, False)
     else:
-        more |= {"databases": {"other": {"permissions": {"limbic-record": block}}}}
+        more |= {"databases": {"other": {"permissions": {name: block}}}}
         allowed = (False, False, True)
     datasette = recording_datasette(make_datasette, demo_db, more=more)
     if ONE_POINT_ZERO:
         datasette.root_enabled = True
     await datasette.invoke_startup()
-    found = [
-        await compat.may(datasette, actor, permissions.RECORD, demo_db.stem) for actor in ACTORS
-    ]
+    found = [await compat.may(datasette, actor, name, demo_db.stem) for actor in ACTORS]
     assert tuple(found) == allowed
 
 
@@ -259,6 +258,26 @@ if ONE_POINT_ZERO:
         assert recorded["status"] == ("done" if allowed else "nothing")
         assert (signals(demo_db) == before) is not allowed
 
+    @pytest.mark.parametrize(
+        ("name", "allowed"),
+        [("limbic-edit", True), ("le", True), ("limbic-record", False), ("lr", False)],
+    )
+    async def test_tokens_for_editing(
+        name: str, allowed: bool, demo_db: Path, make_datasette: Any
+    ) -> None:
+        granted = {"limbic-edit": AGENT, "limbic-record": AGENT}
+        datasette = recording_datasette(make_datasette, demo_db, more={"permissions": granted})
+        await datasette.invoke_startup()
+        token = await datasette.create_token("agent", restrictions=restricted(name))
+        await post_json(
+            datasette,
+            "/demo/-/limbic/observations",
+            {"observations": [{"entityName": "Atlas", "contents": ["A fact by token"]}]},
+            200 if allowed else 403,
+            actor=None,
+            headers={"authorization": f"Bearer {token}"},
+        )
+
     async def test_a_token_gives_no_more_than_its_actor_has(
         demo_db: Path, make_datasette: Any
     ) -> None:
@@ -267,7 +286,7 @@ if ONE_POINT_ZERO:
         token = await datasette.create_token("agent", restrictions=restricted("limbic-record"))
         assert (await with_token(datasette, token))["status"] == "nothing"
 
-    async def test_the_permission_is_listed(demo_db: Path, make_datasette: Any) -> None:
+    async def test_the_permissions_are_listed(demo_db: Path, make_datasette: Any) -> None:
         datasette = plain_datasette(make_datasette, demo_db)
         await datasette.invoke_startup()
         cookies = as_actor(datasette, ROOT)
@@ -276,6 +295,9 @@ if ONE_POINT_ZERO:
         [found] = [each for each in listed if each["name"] == permissions.RECORD]
         assert found["abbr"] == "lr"
         assert "Record how a memory is used" in found["description"]
+        [found] = [each for each in listed if each["name"] == permissions.EDIT]
+        assert found["abbr"] == "le"
+        assert "Change what a memory says" in found["description"]
         page = await datasette.client.get("/-/permissions", cookies=cookies)
         assert page.status_code == 200
         assert permissions.RECORD in page.text

@@ -72,11 +72,15 @@ def test_first_and_second_sync(conn, models):
     summary = sync(conn, model="bag", progress=lambda *args: seen.append(args))
     assert counts(summary) == {"entities": (3, 0, 0), "observations": (6, 0, 0)}
     assert in_step(conn)
-    assert seen == [(3, 3, "entities"), (6, 6, "observations")]
+    assert seen == [(3, 3, "entities"), (6, 6, "observations"), (3, 3, "reports")]
     assert summary.changed
+    assert summary.reports is not None
+    assert (summary.reports.entities, summary.reports.observations) == (3, 6)
     again = sync(conn)
     assert counts(again) == {"entities": (0, 0, 0), "observations": (0, 0, 0)}
     assert not again.changed
+    assert again.reports is not None
+    assert again.reports.entities == 0
     assert again.as_dict()["collections"][0]["model"] == "bag"
     assert "3 of 3 searchable (bag, 32 dimensions)" in again.text()
 

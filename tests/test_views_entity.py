@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from datasette.utils.sqlite import sqlite3
 from view_helpers import as_actor, base, get, get_json, links, text_of, write
 
 from datasette_limbic import connection, scoring, serving, signals
+from datasette_limbic.reports import keeping
 
 
 def entity_id(path: Path, name: str) -> int:
@@ -321,3 +323,151 @@ async def test_signals_with_strange_values_break_no_page(
         for suffix in ("", ".json"):
             response = await get(datasette, f"{base(demo_db)}/entity/3{suffix}?now={NOW}")
             assert response.status_code == 200, (value, response.text[-500:])
+
+
+# -- maintenance --------------------------------------------------------------------------------
+
+
+def kept(path: Path) -> None:
+    """The same as the last step of ``datasette limbic sync``."""
+    conn = connection.connect(path)
+    keeping.keep(conn)
+    conn.close()
+
+
+async def test_how_an_entity_stands_in_the_reports(demo_db: Path, make_datasette: Any) -> None:
+    kept(demo_db)
+    datasette = make_datasette(demo_db)
+    large = f"{base(demo_db)}/entity/{entity_id(demo_db, 'Turia rollout')}"
+    found = (await get_json(datasette, large + ".json"))["maintenance"]
+    report = await get_json(datasette, base(demo_db) + "/consolidation.json")
+    [candidate] = [row for row in report["split_candidates"] if row["name"] == "Turia rollout"]
+    assert found == {
+        "observations": 34,
+        "threshold": 25,
+        "size": "large",
+        "pairs": {"duplicate": 0, "contradiction": 0, "look": 0},
+        "split": {"status": "split", "split_score": candidate["split_score"]},
+        "changed_since": False,
+    }
+    page = (await get(datasette, large)).text
+    assert "large: 34 observations, threshold 25" in text_of(page)
+    for path in ("/split/", "/duplicates/"):
+        assert large.replace("/entity/", path) in links(page)
+    near = f"{base(demo_db)}/entity/{entity_id(demo_db, 'Home Assistant')}"
+    assert "approaching: 18 observations, threshold 20" in text_of(
+        (await get(datasette, near)).text
+    )
+    small = f"{base(demo_db)}/entity/{entity_id(demo_db, 'Facturas')}"
+    found = (await get_json(datasette, small + ".json"))["maintenance"]
+    assert (found["size"], found["split"]) == (None, None)
+    pairs = await get_json(datasette, small.replace("/entity/", "/duplicates/") + ".json")
+    assert found["pairs"] == {
+        "duplicate": pairs["counts"]["pairs"],
+        "contradiction": pairs["counts"]["contradictions"],
+        "look": pairs["counts"]["worth_a_look"],
+    }
+    page = (await get(datasette, small)).text
+    assert "Duplicates 1 duplicate pair, 1 contradiction " in text_of(page)
+    assert small.replace("/entity/", "/split/") not in links(page)
+
+
+async def test_what_changed_since_it_was_compared_is_said(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    datasette = make_datasette(demo_db)
+    url = f"{base(demo_db)}/entity/1"
+    write(demo_db, ("delete from limbic_reports", []))
+    assert (await get_json(datasette, url + ".json"))["maintenance"]["pairs"] is None
+    assert "Duplicates not compared yet" in text_of((await get(datasette, url)).text)
+    kept(demo_db)
+    assert "Duplicates none found " in text_of((await get(datasette, url)).text)
+    write(demo_db, ("insert into observations(entity_id, content) values (1, 'new')", []))
+    assert (await get_json(datasette, url + ".json"))["maintenance"]["changed_since"] is True
+    words = text_of((await get(datasette, url)).text)
+    assert "none found; changed since it was last compared" in words
+    other = await get_json(datasette, f"{base(demo_db)}/entity/2.json")
+    assert other["maintenance"]["changed_since"] is False
+
+
+async def test_a_flag_says_what_the_observation_is_like(demo_db: Path, make_datasette: Any) -> None:
+    kept(demo_db)
+    number = entity_id(demo_db, "Facturas")
+    text = '<b>"quoted"</b> & the monthly closing ' + "runs " * 100
+    write(
+        demo_db,
+        *[
+            ("insert into observations(id, entity_id, content) values (?, ?, ?)", [i, number, text])
+            for i in (9001, 9002)
+        ],
+        (
+            "insert into observations(id, entity_id, content, similarity_flag)"
+            " values (9003, ?, ?, 1)",
+            [number, "Flagged by an import"],
+        ),
+    )
+    kept(demo_db)
+    datasette = make_datasette(demo_db)
+    url = f"{base(demo_db)}/entity/{number}"
+    body = await get_json(datasette, url + ".json")
+    by_id = {row["id"]: row for row in body["observations"]}
+    like = by_id[9002]["similar_to"]
+    assert (like["id"], like["rule"], like["content"]) == (9001, "exact", text)
+    assert by_id[9001]["similar_to"] is by_id[9003]["similar_to"] is None
+    assert not [key for row in body["observations"] for key in row if key.startswith("_")]
+    page = (await get(datasette, url)).text
+    [title] = re.findall(r'href="#observation-9001" title="([^"]*)">similar to 9001<', page)
+    assert html.unescape(title).startswith(f"Like observation 9001: {text[:200]}")
+    assert html.unescape(title).endswith("…")
+    marked = page.split('id="observation-9003"')[1].split("</li>")[0]
+    assert "which one is not known" in marked
+    assert ">similar<" in marked
+
+
+async def test_what_it_is_like_may_be_on_another_page(empty_db: Path, make_datasette: Any) -> None:
+    write(
+        empty_db,
+        ("insert into entities(id, name) values (1, 'Long')", []),
+        *[
+            ("insert into observations(entity_id, content) values (1, ?)", [content])
+            for content in ["The same words", *(f"number {i} of {i * 7}" for i in range(105))]
+        ],
+        ("insert into observations(id, entity_id, content) values (900, 1, 'The same words')", []),
+    )
+    kept(empty_db)
+    page = (await get(make_datasette(empty_db), f"{base(empty_db)}/entity/1?page=2")).text
+    marked = page.split('id="observation-900"')[1].split("</li>")[0]
+    assert links(marked) == [f"{base(empty_db)}/duplicates/1"]
+    assert "similar to 1<" in marked
+
+
+async def test_maintenance_is_shown_to_whom_may_see_it_alone(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(demo_db)
+    only_root = {"tables": {"limbic_duplicates": {"allow": {"id": "root"}}}}
+    datasette = make_datasette(demo_db, metadata={"databases": {demo_db.stem: only_root}})
+    url = f"{base(demo_db)}/entity/{entity_id(demo_db, 'Facturas')}"
+    body = await get_json(datasette, url + ".json")
+    assert body["maintenance"] is None
+    assert not [row for row in body["observations"] if row["similar_to"]]
+    page = (await get(datasette, url)).text
+    assert not [link for link in links(page) if "/duplicates" in link or "/split" in link]
+    assert ">similar<" in page  # the flag is the observation's own
+    root = {"cookies": as_actor(datasette, {"id": "root"})}
+    body = await get_json(datasette, url + ".json", **root)
+    assert body["maintenance"]["pairs"]["duplicate"] == 1
+    assert [row for row in body["observations"] if row["similar_to"]]
+    monkeypatch.setattr("datasette_limbic.schema.has_reports", lambda _conn: False)
+    body = await get_json(datasette, url + ".json", **root)
+    assert body["maintenance"] is None
+    assert (await get(datasette, url, **root)).status_code == 200
+
+
+async def test_an_archived_entity_wants_no_splitting(demo_db: Path, make_datasette: Any) -> None:
+    kept(demo_db)
+    number = entity_id(demo_db, "Turia rollout")
+    write(demo_db, ("update entities set archived_at = '2026-01-01' where id = ?", [number]))
+    url = f"{base(demo_db)}/entity/{number}"
+    found = (await get_json(make_datasette(demo_db), url + ".json"))["maintenance"]
+    assert (found["observations"], found["size"], found["split"]) == (34, None, None)

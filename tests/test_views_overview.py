@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from view_helpers import (
 )
 
 from datasette_limbic import connection, recorder, serving, times
+from datasette_limbic.reports import keeping
 from datasette_limbic.status import status
+from datasette_limbic.views import tabs
 
 
 async def test_json_holds_counts_types_vectors_and_parameters(
@@ -439,3 +442,192 @@ async def test_the_last_time_of_a_day_counts_in_whatever_spelling(demo_db: Path)
         )
         with closing(connection.connect(demo_db, readonly=True)) as conn:
             assert status(conn)["signals"]["last_access"] == "2026-11-29 12:00:00"
+
+
+# -- what needs review --------------------------------------------------------------------------
+
+
+def kept(path: Path) -> None:
+    """The same as the last step of ``datasette limbic sync``."""
+    with closing(connection.connect(path)) as conn:
+        keeping.keep(conn)
+
+
+COUNTED = {
+    "contradictions": "Contradictions?",
+    "flagged_observations": "Flagged observations",
+    "split_candidates": "Split candidates",
+    "approaching": "Approaching",
+    "stale_entities": "Stale entities",
+    "large_entities": "Large entities",
+    "orphans": "Orphans",
+}
+
+
+async def test_what_needs_review_is_counted_as_its_lists_are(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    kept(demo_db)
+    datasette = make_datasette(demo_db)
+    url = base(demo_db)
+    found = (await get_json(datasette, url + ".json"))["review"]
+    report = (await get_json(datasette, url + "/consolidation.json"))["summary"]
+    health = await get_json(datasette, url + "/health.json?list=orphans")
+    assert found["counts"] == {
+        **{name: report[name] for name in COUNTED if name != "orphans"},
+        "orphans": health["findings"][0]["count"],
+    }
+    assert all(found["counts"].values())  # the sample has some of each
+    assert found["kept"]["changed_since"] == 0
+    assert found["reviewed"] is None
+    assert found["review_due"] is True
+    page = (await get(datasette, url)).text
+    words = text_of(page)
+    for name, title in COUNTED.items():
+        assert f"{title} {found['counts'][name]} " in words, name
+    assert f"Observations were compared {found['kept']['computed_at'][:10]}" in words
+    assert "nothing changed since" in words
+    for name in COUNTED:
+        path = "/health?list=orphans" if name == "orphans" else f"/consolidation#{name}"
+        assert url + path in links(page)
+        target, _, anchor = path.partition("#")
+        there = (await get(datasette, url + target)).text
+        assert not anchor or f'id="{anchor}"' in there
+
+
+async def test_before_the_first_sync_and_after_a_change(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    command = f"datasette limbic sync {demo_db.stem}.db"
+    write(demo_db, ("delete from limbic_reports", []))
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert f"Observations have not been compared yet: {command} does it" in words
+    kept(demo_db)
+    write(demo_db, ("insert into observations(entity_id, content) values (1, 'new')", []))
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "; 1 entity has changed since: run" in words
+    write(demo_db, ("insert into observations(entity_id, content) values (2, 'new')", []))
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "; 2 entities have changed since: run" in words
+    write(
+        demo_db,
+        ("insert or replace into limbic_settings(key, value) values ('look_threshold', '0.7')", []),
+    )
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert f"the settings or the model changed since: run {command}" in words
+
+
+@pytest.mark.parametrize(
+    ("days", "due"), [(None, True), (0, False), (30.9, False), (31.1, True), (4000, True)]
+)
+async def test_a_review_is_due_after_a_month(
+    days: float | None, due: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    kept(demo_db)
+    if days is not None:
+        write(
+            demo_db,
+            (
+                "insert into limbic_reviews(report, reviewed_at, actor)"
+                " values ('consolidation', datetime('now', ?), 'ana')",
+                [f"-{days * 86400:.0f} seconds"],
+            ),
+        )
+    datasette = make_datasette(demo_db)
+    found = (await get_json(datasette, base(demo_db) + ".json"))["review"]
+    assert found["review_due"] is due
+    assert found["days_since_review"] == (None if days is None else pytest.approx(days, abs=0.01))
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert ("once a month is good practice" in words) is due
+    if days is None:
+        assert "Nobody has marked this as looked through yet" in words
+    else:
+        assert f"Last looked through {found['reviewed']['at'][:10]}" in words
+
+
+@pytest.mark.parametrize(
+    ("table", "section", "date"),
+    [
+        ("limbic_duplicates", False, False),
+        ("limbic_topics", False, False),
+        ("limbic_reviews", True, False),
+        ("limbic_searches", True, True),
+    ],
+)
+async def test_nothing_of_it_for_whom_may_not_view_the_tables(
+    table: str, section: bool, date: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    kept(demo_db)
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    page = (await get(datasette, base(demo_db))).text
+    assert (body["review"] is not None) is section
+    assert ("What needs review" in page) is section
+    assert ("looked through yet" in page) is date
+    assert ((body["review"] or {}).get("review_due") is not None) is date
+    root = {"cookies": as_actor(datasette, {"id": "root"})}
+    assert (await get_json(datasette, base(demo_db) + ".json", **root))["review"]["review_due"]
+
+
+TAB_PATHS = {
+    "": "Overview",
+    "/search": "Search",
+    "/consolidation": "Maintenance",
+    "/duplicates": "Duplicates",
+    "/health": "Health",
+    "/imports": "Imports",
+}
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["limbic_parameters", "limbic_topics", "limbic_settings", "limbic_import_rejects", None],
+)
+async def test_tabs_lead_only_to_pages_that_answer(
+    table: str | None, demo_db: Path, make_datasette: Any
+) -> None:
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root if table else {})
+    url = base(demo_db)
+    status_of = {path: (await get(datasette, url + path)).status_code for path in TAB_PATHS}
+    assert set(status_of.values()) == ({200, 403} if table else {200})
+    for path in (*(path for path, code in status_of.items() if code == 200), "/entity/1"):
+        page = (await get(datasette, url + path)).text
+        [nav] = re.findall(r'<nav class="limbic-tabs".*?</nav>', page, re.S)
+        answering = [each for each, code in status_of.items() if code == 200]
+        assert links(nav) == [url + each for each in answering], path
+        assert text_of(nav).split() == [TAB_PATHS[each] for each in answering]
+        current = re.findall(r'href="([^"]*)" aria-current="page"', nav)
+        assert current == ([url + path] if path in TAB_PATHS else [])
+
+
+async def test_no_table_is_asked_for_twice_for_the_tabs(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def noted(_datasette: Any, _actor: Any, _database: str, tables: tuple[str, ...]) -> bool:
+        asked.extend(tables)
+        return "limbic_settings" not in tables
+
+    monkeypatch.setattr("datasette_limbic.views.tabs.compat.may_view", noted)
+    found = await tabs.shown(make_datasette(demo_db), None, demo_db.stem)
+    assert [tab.name for tab in found] == ["search", "health", "imports"]
+    assert len(asked) == len(set(asked))
+    assert "limbic_duplicates" not in asked  # one refusal is enough
+
+
+async def test_a_file_of_an_earlier_version_still_has_its_overview(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that could not be migrated, since it is opened read-only."""
+    kept(demo_db)
+    monkeypatch.setattr("datasette_limbic.schema.has_reports", lambda _conn: False)
+    datasette = make_datasette(demo_db)
+    found = (await get_json(datasette, base(demo_db) + ".json"))["review"]
+    assert found["kept"] is None
+    unknown = {name for name, count in found["counts"].items() if count is None}
+    assert unknown == {"contradictions", "flagged_observations", "split_candidates", "approaching"}
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "Contradictions? not known" in words
+    assert "This file was made by an earlier version and keeps no reports" in words

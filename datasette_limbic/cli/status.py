@@ -43,6 +43,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{counts['accesses']:,} logged accesses, "
         f"{counts['co_occurrences']:,} co-occurring pairs, {counts['imports']:,} imports",
     ]
+    lines += _review(found["review"])
     lines += _signals(found["signals"])
     if found["unreadable_validity"]:
         lines.append(
@@ -71,6 +72,45 @@ def as_text(found: dict[str, Any]) -> str:
         f"{', '.join(recency['exempt_types']) or 'none'}"
     )
     return "\n".join(lines)
+
+
+# by name in the JSON: one of them, several
+REVIEWED = {
+    "split_candidates": ("split candidate", "split candidates"),
+    "approaching": ("approaching its threshold", "approaching their threshold"),
+    "flagged_observations": ("flagged observation", "flagged observations"),
+    "contradictions": ("contradiction", "contradictions"),
+    "stale_entities": ("stale entity", "stale entities"),
+    "large_entities": ("large entity", "large entities"),
+    "orphans": ("orphan", "orphans"),
+}
+
+
+def _review(found: dict[str, Any]) -> list[str]:
+    """What needs review, how old what is known of it is, and when it was last looked through."""
+    counts = found["counts"]
+    said = [
+        f"{counts[name]:,} {one if counts[name] == 1 else several}"
+        for name, (one, several) in REVIEWED.items()
+        if counts[name]
+    ]
+    lines = [f"needs review: {', '.join(said) or 'nothing that is known'}"]
+    kept, last = found["kept"], found["reviewed"]
+    if kept is None:
+        lines.append(f"  {found['reason']}")
+    elif not kept["computed_at"]:
+        lines.append("  observations have not been compared yet: run 'datasette limbic sync'")
+    else:
+        changed = kept["changed_since"]
+        lines.append(
+            f"  compared {kept['computed_at']} (UTC), {changed:,} "
+            f"{'entity' if changed == 1 else 'entities'} changed since"
+            + (", and so did the settings or the model" if kept["settings_changed"] else "")
+            + (": run 'datasette limbic sync'" if changed or kept["settings_changed"] else "")
+        )
+    looked = f"last looked through {last['at']}" if last else "never marked as looked through"
+    due = "; once a month is good practice" if found["review_due"] else ""
+    return [*lines, f"  {looked}{due}: 'datasette limbic report' lists it"]
 
 
 def _signals(found: dict[str, Any]) -> list[str]:

@@ -35,6 +35,11 @@ _OTHERWISE = ("locked", "busy", "readonly", "full", "interrupted", "disk I/O")
 @click.option(
     "--batch-size", type=click.IntRange(1), help="Texts embedded (and committed) at a time."
 )
+@click.option(
+    "--no-reports",
+    is_flag=True,
+    help="Leave the reports (duplicates, topics) as they are, and the flags too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @reports_errors
 @takes_settings
@@ -45,10 +50,14 @@ def sync_command(
     reembed: bool,
     repair: bool,
     batch_size: int | None,
+    no_reports: bool,
     as_json: bool,
     settings: Settings,
 ) -> None:
     """Embed what changed in FILE, forget what was deleted, repair the indexes.
+
+    Then look again at the entities that changed, for the reports: observations that are alike
+    (the later one of two duplicates gets its similarity_flag), and topics.
 
     Safe to stop at any time: the next run goes on from there. Where nothing changed, nothing
     is written but the date.
@@ -84,6 +93,7 @@ def sync_command(
                 reembed=reembed,
                 repair=repair,
                 batch_size=batch_size,
+                reports=not no_reports,
                 progress=bars.show if sys.stderr.isatty() else None,
             )
     except sqlite3.DatabaseError as error:

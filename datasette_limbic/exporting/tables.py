@@ -42,6 +42,7 @@ EXPORTED = (
     Exported("limbic_search_candidates", "search_id, entity_id"),
     Exported("limbic_feedback", "id"),
     Exported("limbic_topics", "entity_id"),
+    Exported("limbic_duplicates", "earlier_id, later_id"),
     Exported("limbic_reviews", "id"),
     Exported("limbic_imports", "id", f"format <> '{RESTORED}'"),
     Exported(
@@ -75,9 +76,12 @@ DERIVED = (
     "_limbic_vec_entities",
     "_limbic_vec_observations",
     "_limbic_guard",
+    "_limbic_text_keys",
     "_llm_migrations",
     "_sqlite_migrations",
     "limbic_indexes",
+    "limbic_report_pending",
+    "limbic_reports",
     "limbic_stale",
 )
 
@@ -185,7 +189,7 @@ def _schema_columns() -> dict[str, dict[str, str]]:
     """The columns of our tables, with their types, as our own schema orders them."""
     conn = sqlite3.connect(":memory:")
     try:
-        for text in schema.statements("tables") + schema.statements("sources"):
+        for text in schema.statements("tables", "sources", "reports"):
             if text.startswith("create table"):
                 conn.execute(text)
         return {

@@ -116,6 +116,7 @@ class Import:
         file.restored, file.missing = restored.rows, restored.missing
         file.beside, file.observation_lines = restored.lines, file.observations.in_file
         schema.fill_indexes(self.conn)
+        schema.mark_for_reports(self.conn)
 
     def _begin(self, source: Source) -> tuple[int, FileSummary]:
         """The row of the log; its counts follow at the end."""
@@ -181,6 +182,7 @@ class Import:
         )
         self.rejects.flush()
         schema.fill_indexes(self.conn, self.entities.above, self.entities.observations.above)
+        schema.mark_for_reports(self.conn)
         for source, (import_id, file) in zip(self.sources, self.files.items(), strict=True):
             if source.whole and import_id in self.baselines:
                 file.entities.gone, file.observations.gone = self.baselines[import_id].gone()

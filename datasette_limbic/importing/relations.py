@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..schema import SPLIT_RELATIONS
 from .activity import earliest
 from .baseline import Baseline
 from .links import Staging
 from .summary import FileSummary, RelationCounts
 
-# Being part of something is no activity: a split must not make its parts look fresh.
-STRUCTURAL = ("contiene", "parte_de")
 _BATCH = 2000
 
 _STAGED = """
@@ -114,7 +113,7 @@ def settle_relations(
             counts.merged += 1
             if last is not None or change.is_update:
                 changed[relation_id] = change
-        if kind not in STRUCTURAL and given[0]:
+        if kind not in SPLIT_RELATIONS and given[0]:
             entities.activity.note(from_id, given[0])
             entities.activity.note(to_id, given[0])
         if len(entities.activity.waiting) + len(entities.stale) > _BATCH:

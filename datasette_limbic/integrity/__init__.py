@@ -18,7 +18,7 @@ from ..errors import NotAMemory
 from ..schema import require_memory
 from . import encoding, rows, search_log, structure, text, times, values, vectors
 from . import schema as schema_checks
-from .context import Check, Context, NotLookedAt, is_passing
+from .context import Check, Context, NotLookedAt, is_passing, showing
 from .report import SHOWN, Repair, Report, Result
 
 __all__ = ["Check", "Progress", "Repair", "Report", "Result", "check", "checks", "require"]
@@ -66,8 +66,11 @@ def check(
     settings: Any = None,
     progress: Progress | None = None,
     only: Callable[[str], bool] | None = None,
+    examples: int = SHOWN,
 ) -> Report:
     """Make every check (or those that ``only`` picks by name) on an open memory. Reads only.
+
+    Each keeps the first ``examples`` of the rows that it found.
 
     Each check reads in a transaction of its own, so that a writer neither waits for all of
     them nor makes one of them see two states. Raises NotAMemory.
@@ -76,7 +79,7 @@ def check(
     started = time.monotonic()
     context, report = Context(conn, settings), Report()
     todo = [c for c in checks() if only is None or only(c.name)]
-    with _any_text(conn):
+    with _any_text(conn), showing(examples):
         for done, one in enumerate(todo):
             if progress:
                 progress(done, len(todo), one.title)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +16,17 @@ from .report import SHOWN, Repair, plain
 
 # Conditions of the moment, which the caller has to hear of.
 _PASSING = ("locked", "busy", "interrupted")
+_shown: ContextVar[int] = ContextVar("shown", default=SHOWN)
+
+
+@contextmanager
+def showing(most: int) -> Iterator[None]:
+    """Inside this block each check keeps so many examples."""
+    before = _shown.set(most)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
 
 
 def is_passing(error: Exception) -> bool:
@@ -38,7 +51,7 @@ class Found:
     def add(self, example: Mapping[str, Any]) -> None:
         """Count one more, and keep it where it is one of the first."""
         self.count += 1
-        if len(self.examples) < SHOWN:
+        if len(self.examples) < _shown.get():
             self.examples.append({key: plain(value) for key, value in example.items()})
 
 
@@ -53,6 +66,11 @@ class Check:
     """None for a check that only ever has notes."""
     needs: tuple[str, ...] = ()
     """Tables, and columns as ``table.column``, without which it cannot be made."""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose rows it reads; none for a check of the schema or the file."""
+        return frozenset(need.partition(".")[0] for need in self.needs)
 
 
 class Context:

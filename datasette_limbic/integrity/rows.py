@@ -25,6 +25,8 @@ SHOWN = {
     "embeddings": ("collection_id", "id"),
     "limbic_insights": ("id", "title"),
 }
+# What reports keep can be found again.
+KEPT = ("limbic_duplicates", "limbic_topics")
 # Links without a foreign key.
 _UNDECLARED = (
     Link("observations", "supersedes", "observations", "id", "SET NULL", False),
@@ -75,14 +77,16 @@ def _gone() -> Iterator[Check]:
         else:
             fix = f"update {link.table} set {link.column} = null where {{where}}"
         keys = [c.name for c in reference().columns[link.table].values() if c.key]
+        kept = link.table in KEPT
         yield bad_rows(
             f"gone.{link.table}.{link.column}",
             f"rows of {link.table} whose {link.column} is not in {link.target}",
             link.table,
             where,
-            fix,
+            None if kept else fix,
             shown=(*keys, link.column),
             needs=(f"{link.target}.{link.key}",),
+            repair=SYNC if kept else None,
         )
 
 

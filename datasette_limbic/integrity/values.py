@@ -58,8 +58,11 @@ def _as_text(column: str, otherwise: str) -> str:
     return f"coalesce(nullif(trim(cast({column} as text), {_BLANK}), ''), {otherwise})"
 
 
-def _one_of(table: str, key: str, column: str, known: str, fix: str) -> Check:
-    """A column that takes a few values only: CHECK constraints, which may be switched off."""
+def _one_of(table: str, key: str, column: str, known: str, fix: str | None) -> Check:
+    """A column that takes a few values only: CHECK constraints, which may be switched off.
+
+    Without a ``fix`` it is found again by sync.
+    """
     return bad_rows(
         f"values.{table}.{column}",
         f"rows of {table} whose {column} is none of {known}",
@@ -67,6 +70,7 @@ def _one_of(table: str, key: str, column: str, known: str, fix: str) -> Check:
         f"{column} is null or {column} not in ({known})",
         fix,
         shown=(key, column),
+        repair=None if fix else Repair("sync"),
     )
 
 
@@ -113,6 +117,12 @@ VALUES = (
         "status",
         "'pending', 'approved', 'dismissed'",
         "update limbic_insights set status = 'pending' where {where}",
+    ),
+    _one_of(
+        "limbic_duplicates", "later_id", "kind", "'duplicate', 'contradiction', 'look'", None
+    ),
+    _one_of(
+        "limbic_duplicates", "later_id", "rule", "'exact', 'cosine', 'containment', 'wording'", None
     ),
     _count("entity_access", "access_count", 0),
     _count("co_occurrences", "co_count", 1),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from .consolidation import consolidation_page
+from .duplicates import duplicates_page, entity_duplicates_page
 from .entity import entity_page
 from .feedback import feedback_view
+from .health import health_page
 from .imports import import_page, imports_page
+from .observations import observations_view
 from .open import open_view
 from .overview import overview_page
 from .search import search_page
+from .split import split_page
 from .unknown import unknown_page
 
 _FORMAT = r"(?P<format>\.json)?"
@@ -20,7 +25,13 @@ ROUTES: list[tuple[str, Any]] = [
     (rf"{_BASE}/search{_FORMAT}$", search_page),
     (rf"{_BASE}/open{_FORMAT}$", open_view),
     (rf"{_BASE}/feedback{_FORMAT}$", feedback_view),
+    (rf"{_BASE}/observations{_FORMAT}$", observations_view),
     (rf"{_BASE}/entity/(?P<entity>[^/.]+){_FORMAT}$", entity_page),
+    (rf"{_BASE}/split/(?P<entity>[^/.]+){_FORMAT}$", split_page),
+    (rf"{_BASE}/consolidation{_FORMAT}$", consolidation_page),
+    (rf"{_BASE}/duplicates{_FORMAT}$", duplicates_page),
+    (rf"{_BASE}/duplicates/(?P<entity>[^/.]+){_FORMAT}$", entity_duplicates_page),
+    (rf"{_BASE}/health{_FORMAT}$", health_page),
     (rf"{_BASE}/imports{_FORMAT}$", imports_page),
     (rf"{_BASE}/imports/(?P<id>[^/.]+){_FORMAT}$", import_page),
     # the last: what nothing else answers; with a slash at its end Datasette redirects first

@@ -21,10 +21,10 @@ from ..config import Settings
 from ..errors import BadParameter, LimbicError, NotAMemory
 from ..plugin import settings_for
 from ..schema import SEARCHED_TABLES
+from . import tabs
 
 log = logging.getLogger("datasette_limbic")
 
-IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
 MAX_PAGE = 10_000_000
 T = TypeVar("T")
 
@@ -187,10 +187,9 @@ async def render(
                 "base": here.url(),
                 "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
                 "json_url": json_url(here),
-                # no link to pages that would answer 403: they ask for more rights than others
-                "_imports_shown": await compat.may_view(
-                    datasette, request.actor, here.db.name, IMPORT_TABLES
-                ),
+                # no link to pages that would answer 403: some ask for more rights than others
+                "_tabs": (found := await tabs.shown(datasette, request.actor, here.db.name)),
+                "_tab_names": {tab.name for tab in found},
             },
             request=request,
         )

@@ -12,8 +12,9 @@ from .. import import_log, import_rejects
 from ..errors import UnknownImport
 from . import import_display as display
 from . import import_warnings
-from .common import IMPORT_TABLES, Page, page, whole_number
+from .common import Page, page, whole_number
 from .display import number
+from .tabs import IMPORT_TABLES
 
 # Raw rejects can hold private text: who may not see that table sees neither page.
 

@@ -8,7 +8,8 @@ from datasette.app import Datasette
 from markupsafe import Markup
 
 from .. import compat, plugin
-from ..schema import CORE_TABLES, SEARCHED_TABLES
+from ..schema import CORE_TABLES, REPORTED_TABLES, SEARCHED_TABLES
+from . import split, tabs
 from .common import limbic_url
 
 # The column of each of our tables that holds the id of the entity a row is about.
@@ -23,6 +24,21 @@ ENTITY_COLUMN = {
 # And of the import.
 IMPORT_COLUMN = {"limbic_imports": "id", "limbic_import_rejects": "import_id"}
 IMPORT_TABLES = tuple(IMPORT_COLUMN)
+# tab → label, description of the database action that leads to it
+ACTIONS = {
+    "overview": ("Memory overview", "What this memory holds and whether its vectors are in step"),
+    "search": ("Search this memory", "Ranked by similarity, use, recency and co-occurrence"),
+    "consolidation": (
+        "Memory maintenance",
+        "Contradictions, duplicates, what is large or stale: for a person to decide",
+    ),
+    "health": ("Memory health", "What is broken, what wants a look, what is worth knowing"),
+}
+# what an entity's row leads to besides: path, label, what that page reads
+OF_AN_ENTITY = (
+    ("/duplicates/", "Duplicates in this entity", REPORTED_TABLES),
+    ("/split/", "How this entity could be split", split.TABLES),
+)
 
 
 async def _visible(
@@ -43,15 +59,12 @@ def database_actions(datasette: Datasette, actor: Any, database: str) -> Any:
             return []
         return [
             {
-                "href": limbic_url(datasette, database),
-                "label": "Memory overview",
-                "description": "What this memory holds and whether its vectors are in step",
-            },
-            {
-                "href": limbic_url(datasette, database, "/search"),
-                "label": "Search this memory",
-                "description": "Ranked by similarity, use, recency and co-occurrence",
-            },
+                "href": limbic_url(datasette, database, tab.path),
+                "label": ACTIONS[tab.name][0],
+                "description": ACTIONS[tab.name][1],
+            }
+            for tab in await tabs.shown(datasette, actor, database)
+            if tab.name in ACTIONS
         ]
 
     return inner
@@ -92,7 +105,17 @@ def row_actions(datasette: Datasette, actor: Any, database: str, table: str, row
             return []
         if number is None:
             return []
-        return [{"href": limbic_url(datasette, database, f"{path}{number}"), "label": label}]
+        found = [(path, label)]
+        if table == "entities":
+            found += [
+                (more, words)
+                for more, words, read in OF_AN_ENTITY
+                if await compat.may_view(datasette, actor, database, read)
+            ]
+        return [
+            {"href": limbic_url(datasette, database, f"{path}{number}"), "label": label}
+            for path, label in found
+        ]
 
     return inner
 

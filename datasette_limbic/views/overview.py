@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import compat, recorder, status
-from ..schema import ACCESS_LOG, SEARCHED_TABLES
+from ..schema import ACCESS_LOG, REPORTED_TABLES
 from . import posting
 from .common import Page, page
+from .tabs import OVERVIEW_TABLES
 
 # The documents' tables of what raising each constant does.
 RAISING = {
@@ -21,6 +22,18 @@ RAISING = {
     "cooc_temporal_floor": "old co-occurrences keep more of their weight",
     "cooc_cap": "co-occurrence may add more before it is cut off",
     "unknown_temporal": "entities of unknown age rank higher",
+}
+
+REVIEWS = ("limbic_reviews",)
+# count of what needs review → title, and the page that lists it
+REVIEWED = {
+    "contradictions": ("Contradictions?", "/consolidation#contradictions"),
+    "flagged_observations": ("Flagged observations", "/consolidation#flagged_observations"),
+    "split_candidates": ("Split candidates", "/consolidation#split_candidates"),
+    "approaching": ("Approaching", "/consolidation#approaching"),
+    "stale_entities": ("Stale entities", "/consolidation#stale_entities"),
+    "large_entities": ("Large entities", "/consolidation#large_entities"),
+    "orphans": ("Orphans", "/health?list=orphans"),
 }
 
 # what was pruned, as the page says it
@@ -43,7 +56,11 @@ PRIVATE: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
-    data = await here.read(lambda conn: status.status(conn, settings=here.settings))
+    reports = await _may_view(here, REPORTED_TABLES)
+    reviews = reports and await _may_view(here, REVIEWS)
+    data = await here.read(
+        lambda conn: status.status(conn, settings=here.settings, reports=reports, reviews=reviews)
+    )
     data["database"] = here.db.name
     await _add_recording(here, data["signals"])
     await _hide_private(here, data)
@@ -55,6 +72,12 @@ async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
         {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
         for name, value in data["parameters"].items()
     ]
+    if data["review"] is not None:
+        data["_review"] = [
+            {"title": title, "count": data["review"]["counts"][name], "url": here.url(path)}
+            for name, (title, path) in REVIEWED.items()
+        ]
+        data["_reviews_shown"] = reviews
     return "limbic_overview.html", data
 
 
@@ -71,7 +94,7 @@ async def _add_recording(here: Page, signals: dict[str, Any]) -> None:
 async def _hide_private(here: Page, data: dict[str, Any]) -> None:
     """Take out what the visitor may not view: logs hold queries and who asked."""
     for table, paths in PRIVATE.items():
-        if await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,)):
+        if await _may_view(here, (table,)):
             continue
         for *above, last in paths:
             place = data
@@ -80,6 +103,8 @@ async def _hide_private(here: Page, data: dict[str, Any]) -> None:
             place[last] = None
 
 
-overview_page = page(
-    _overview, (*SEARCHED_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
-)
+async def _may_view(here: Page, tables: tuple[str, ...]) -> bool:
+    return await compat.may_view(here.datasette, here.request.actor, here.db.name, tables)
+
+
+overview_page = page(_overview, OVERVIEW_TABLES)

@@ -388,6 +388,29 @@ PATHS = {
     "import of an odd name": "/odd/-/limbic/imports/3",
     **{f"odd entity {i}": f"/odd/-/limbic/entity/{i}" for i in range(1, len(ODD_NAMES) + 1)},
 }
+# Pages of maintenance: of a sample, of a memory that is hard to lay out, and of an empty one.
+MAINTENANCE = {
+    "maintenance": "/demo/-/limbic/consolidation",
+    "stale": "/demo/-/limbic/consolidation?list=stale_entities&stale_days=30&size=5&page=2",
+    "duplicates": "/demo/-/limbic/duplicates",
+    "contradictions": "/demo/-/limbic/duplicates?kind=contradiction",
+    "duplicates of one": "/demo/-/limbic/duplicates/7?threshold=0.3&look=0.2",
+    "split": "/demo/-/limbic/split/2",
+    "health": "/demo/-/limbic/health",
+    "orphans": "/demo/-/limbic/health?list=orphans",
+    "odd maintenance": "/odd/-/limbic/consolidation?stale_days=0",
+    "odd duplicates": "/odd/-/limbic/duplicates",
+    "odd health": "/odd/-/limbic/health",
+    "empty maintenance": "/empty/-/limbic/consolidation",
+    "empty duplicates": "/empty/-/limbic/duplicates",
+    "empty health": "/empty/-/limbic/health",
+}
+ODD_MAINTENANCE = {
+    f"odd {page} {i}": f"/odd/-/limbic/{page}/{i}"
+    for page in ("duplicates", "split")
+    for i in range(1, len(ODD_NAMES) + 1)
+}
+PATHS |= MAINTENANCE | ODD_MAINTENANCE
 
 
 def test_every_page_fits_and_is_clean(visitor: Visitor) -> None:
@@ -404,6 +427,11 @@ def test_error_pages(visitor: Visitor) -> None:
         "/demo/-/limbic/entity/" + "9" * 300: 404,
         "/demo/-/limbic/imports/" + "9" * 300: 404,
         "/demo/-/limbic/imports?page=0": 400,
+        "/demo/-/limbic/consolidation?stale_days=" + "9" * 300: 400,
+        "/demo/-/limbic/duplicates?kind=" + "k" * 2000: 400,
+        "/demo/-/limbic/duplicates/" + "9" * 300: 404,
+        "/demo/-/limbic/split/" + "9" * 300: 404,
+        "/demo/-/limbic/health?list=" + "l" * 2000: 400,
         "/" + "d" * 300 + "/-/limbic": 404,
     }.items():
         assert visitor.go(path).status == status
@@ -775,7 +803,11 @@ def test_keyboard(visitor: Visitor) -> None:
 
 def test_landmarks_and_headings(desktop: Visitor) -> None:
     """What a screen reader goes by: one h1, no level skipped, named regions, table headers."""
-    for name in ("overview", "explain", "entity", "imports", "one import", "odd import"):
+    for name in (
+        *("overview", "explain", "entity", "imports", "one import", "odd import"),
+        *MAINTENANCE,
+        *ODD_MAINTENANCE,
+    ):
         path = PATHS[name]
         desktop.go(path)
         levels = desktop.page.evaluate(
@@ -793,3 +825,136 @@ def test_landmarks_and_headings(desktop: Visitor) -> None:
     desktop.go(PATHS["overview"])
     current = desktop.page.locator("[aria-current=page]")
     assert current.inner_text() == "Overview"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_walk_of_maintenance(width: str, scripts: bool, chromium: Any, server: str) -> None:
+    """Overview → what needs review → the two texts → the entity → its duplicates → a split."""
+    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    page = someone.page
+    counts = fetch(server, "/demo/-/limbic.json")["review"]["counts"]
+    someone.go("/demo/-/limbic")
+    review = page.get_by_role("region", name="What needs review")
+    shown = review.locator("dd a").all_inner_texts()
+    assert [int(each) for each in shown] == [
+        counts[name]
+        for name in (
+            *("contradictions", "flagged_observations", "split_candidates", "approaching"),
+            *("stale_entities", "large_entities", "orphans"),
+        )
+    ]
+    someone.follow(review.locator("dd a").first)
+    assert page.url.endswith("/demo/-/limbic/consolidation#contradictions")
+    someone.check()
+    rows = page.get_by_role("region", name="Contradictions?").get_by_role("row")
+    assert rows.count() == counts["contradictions"] + 1
+    name = rows.nth(1).get_by_role("rowheader").get_by_role("link").first.inner_text()
+    someone.follow(rows.nth(1).get_by_role("link", name="compare"))
+    assert page.locator("h1").inner_text() == f"Duplicates of {name}"
+    someone.check()
+    said = page.get_by_role("region", name="Contradictions?").locator(".limbic-side")
+    boxes = said.evaluate_all("all => all.map(e => e.getBoundingClientRect()).map(r => [r.x, r.y])")
+    # beside each other where there is room, else one below the other
+    assert (boxes[0][1] == boxes[1][1]) is (width == "desktop")
+    assert page.get_by_role("region", name="Contradictions?").locator("mark").count() > 0
+    someone.follow(page.get_by_role("link", name="the entity", exact=True))
+    assert page.locator("h1").inner_text() == name
+    someone.follow(page.locator(".limbic-facts a[href*='/duplicates/']"))
+    assert page.locator("h1").inner_text() == f"Duplicates of {name}"
+    page.get_by_label("Cosine, duplicate from").fill("0.3")
+    page.get_by_label("Cosine, worth a look from").fill("0.3")
+    someone.follow(page.get_by_role("button", name="Compare"))
+    assert page.get_by_label("Cosine, duplicate from").input_value() == "0.3"
+    someone.check()
+    someone.follow(page.get_by_role("navigation", name="Memory").get_by_text("Maintenance"))
+    split = page.get_by_role("region", name="Split candidates").get_by_role("row").nth(1)
+    name = split.get_by_role("rowheader").get_by_role("link").inner_text()
+    someone.follow(split.get_by_role("link", name="proposal"))
+    assert page.locator("h1").inner_text() == f"Split of {name}"
+    assert page.get_by_text("Nothing has been changed.").is_visible()
+    assert page.locator(".limbic-part").count() > 1
+    someone.check()
+    someone.follow(page.get_by_role("link", name="entity", exact=True))
+    assert page.get_by_text(re.compile(r"^large: \d+ observations, threshold \d+$")).is_visible()
+    someone.follow(page.get_by_role("link", name="How it could be split"))
+    assert page.locator("h1").inner_text() == f"Split of {name}"
+    someone.follow(page.get_by_role("navigation", name="Memory").get_by_text("Health"))
+    page.get_by_text("Looked for and not found").click()
+    assert page.locator("details[open] li").first.is_visible()
+    someone.check()
+    someone.done()
+
+
+def test_a_flag_leads_to_what_it_is_like(visitor: Visitor, server: str) -> None:
+    found = fetch(server, "/demo/-/limbic/consolidation.json?list=flagged_observations")
+    row = found["flagged_observations"][0]
+    visitor.go(f"/demo/-/limbic/entity/{row['entity_id']}")
+    flag = visitor.page.locator(f"#observation-{row['id']}").get_by_role(
+        "link", name=f"similar to {row['similar_to']}"
+    )
+    assert row["similar_content"][:60] in flag.get_attribute("title")
+    flag.click()
+    visitor.page.wait_for_url(f"**#observation-{row['similar_to']}")
+    target = visitor.page.locator(":target")
+    assert row["similar_content"] in target.inner_text()
+
+
+def test_every_tab_is_on_the_page_and_leads_to_itself(visitor: Visitor) -> None:
+    """At any width all of them are in sight, not cut off."""
+    page = visitor.page
+    visitor.go("/demo/-/limbic/search")
+    nav = page.get_by_role("navigation", name="Memory")
+    titles = nav.get_by_role("link").all_inner_texts()
+    assert titles == ["Overview", "Search", "Maintenance", "Duplicates", "Health", "Imports"]
+    for title in titles:
+        visitor.follow(nav.get_by_role("link", name=title))
+        assert nav.locator("[aria-current=page]").all_inner_texts() == [title]
+        boxes = nav.get_by_role("link").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right, r.height])"
+        )
+        width = page.evaluate("document.documentElement.clientWidth")
+        assert all(left >= 0 and right <= width and high >= 24 for left, right, high in boxes)
+
+
+@pytest.mark.parametrize(
+    "name", ["maintenance", "duplicates", "duplicates of one", "split", "health"]
+)
+def test_keyboard_on_maintenance(name: str, visitor: Visitor) -> None:
+    """Every link, field and box that scrolls is reached by Tab, in order, and seen to be."""
+    page = visitor.page
+    visitor.go(MAINTENANCE[name])
+    total = page.evaluate(
+        """() => [...document.querySelectorAll("section.content :is(a[href], button, summary,"
+          + " [tabindex='0'], input:not([type=hidden]))")]
+        .filter(e => e.checkVisibility()).map((e, i) => e.dataset.order = i).length"""
+    )
+    assert total > 10
+    seen = []
+    for _ in range(total + 20):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            """() => { const e = document.activeElement, s = getComputedStyle(e);
+            return {order: e.dataset.order, html: e.outerHTML.slice(0, 120),
+              ours: !!e.closest('section.content'),
+              shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0}; }"""
+        )
+        if focused["ours"]:
+            assert focused["shown"], focused
+            seen.append(focused["order"])
+        elif seen:
+            break
+    assert seen == [str(number) for number in range(total)]
+
+
+def test_a_table_page_of_datasette_has_the_same_rows(desktop: Visitor) -> None:
+    """From each list of the report to Datasette's own filters and back to an entity."""
+    page = desktop.page
+    for title in ("Contradictions?", "Split candidates", "Stale entities", "Large entities"):
+        desktop.go(MAINTENANCE["maintenance"])
+        section = page.locator("section").filter(has=page.get_by_role("heading", name=title))
+        rows = section.last.locator("tbody tr").count()
+        assert rows > 0
+        desktop.follow(section.last.get_by_role("link", name="Facets, filters, CSV"))
+        assert "/-/limbic" not in page.url
+        assert page.locator("table.rows-and-columns tbody tr").count() == rows, title

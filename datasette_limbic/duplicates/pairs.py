@@ -1,0 +1,261 @@
+"""All pairs of observations that are alike, within each entity."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from datasette_limbic.errors import BadParameter
+from datasette_limbic.text import normalise, word_tokens
+
+from .candidates import by_cosine, by_words
+from .model import Observation, Pair, Thresholds, earlier_first
+from .reading import attribute_of, read
+from .rules import OVERLAP, containment_of, judge
+from .series import without_series
+from .stated import LOOKED_AT, Stated
+
+Progress = Callable[[int, int, str], None]
+
+
+def find_pairs(
+    observations: Sequence[Observation],
+    vectors: Any,
+    thresholds: Thresholds,
+    *,
+    progress: Progress | None = None,
+    only: Collection[int] | None = None,
+) -> list[Pair]:
+    """Duplicates, contradictions and pairs worth a look, by entity, then ids.
+
+    ``only`` are ids of observations: then pairs of those alone, the same as all would hold.
+
+    ``vectors`` are those of the observations in the same order, unit length, (n, d) float32, a
+    row of NaN where there is none; None where no observation has one: then texts are compared by
+    their words alone. ``progress(done, total, stage)`` is called in the stages ``cosine``,
+    ``words`` and ``judged``.
+
+    The result is bounded by the number of observations. Of texts that are the same (``exact``),
+    each later one makes a pair with the earliest, not with all the others, and that one stands
+    for them all in the other comparisons. Each text is judged against the 20 nearest
+    (``candidates.NEAREST``) by cosine and the 20 most alike by words. Of texts over 20,000
+    characters only so many are looked at, except for whether two are the same.
+
+    Raises BadParameter where ``vectors`` has another length than ``observations``.
+    """
+    import numpy as np
+
+    matrix = None
+    if vectors is not None:
+        matrix = np.asarray(vectors, dtype=np.float32)
+        if matrix.ndim != 2 or len(matrix) != len(observations):
+            raise BadParameter(
+                f"vectors has the shape {matrix.shape} for {len(observations)} observations:"
+                " use a row for each, of NaN where there is none"
+            )
+    groups = _same_texts(observations)
+    found = [*_exact(observations, groups, matrix)]
+    found += _alike(observations, groups, matrix, thresholds, progress, only)
+    if only is not None:
+        found = [pair for pair in found if pair.earlier_id in only or pair.later_id in only]
+    return sorted(found, key=lambda pair: (pair.entity_id, pair.earlier_id, pair.later_id))
+
+
+def _same_texts(observations: Sequence[Observation]) -> list[list[int]]:
+    """Rows of each different text of each entity, the earliest first; by entity, then row."""
+    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for i, each in enumerate(observations):
+        groups[each.entity_id, normalise(each.content)].append(i)
+    for members in groups.values():
+        if len(members) > 1:
+            earliest = members[0]
+            for i in members[1:]:
+                if earlier_first(observations[earliest], observations[i])[0] is observations[i]:
+                    earliest = i
+            members.remove(earliest)
+            members.insert(0, earliest)
+    return sorted(groups.values(), key=lambda rows: (observations[rows[0]].entity_id, rows[0]))
+
+
+def _exact(
+    observations: Sequence[Observation], groups: list[list[int]], matrix: Any
+) -> Iterator[Pair]:
+    for earliest, *others in groups:
+        if others:
+            words = frozenset(word_tokens(observations[earliest].content[:LOOKED_AT]))
+            for i in others:
+                one, other = earlier_first(observations[earliest], observations[i])
+                cosine = None if matrix is None else _known(float(matrix[earliest] @ matrix[i]))
+                yield Pair(
+                    one.entity_id, one.id, other.id, "duplicate", "exact", cosine,
+                    1.0 if words else None, None,
+                )  # fmt: skip
+
+
+def _known(cosine: float) -> float | None:
+    """A cosine within -1 to 1, as rounding may leave it a little outside; None for NaN."""
+    return None if math.isnan(cosine) else max(-1.0, min(1.0, cosine))
+
+
+def _alike(
+    observations: Sequence[Observation],
+    groups: list[list[int]],
+    matrix: Any,
+    thresholds: Thresholds,
+    progress: Progress | None,
+    only: Collection[int] | None,
+) -> list[Pair]:
+    """The pairs of different texts; of those with an id in ``only``, and more."""
+    import numpy as np
+
+    total = len(groups)
+    heads = [observations[rows[0]] for rows in groups]
+    starts = _starts(heads)
+    vectors = _vectors(groups, matrix)
+    rows = columns = np.empty(0, dtype=np.int64)
+    if vectors is not None:
+        rows, columns, _ = by_cosine(vectors, starts, thresholds.lowest)
+    if progress is not None:
+        progress(total, total, "cosine")
+    words = [word_tokens(each.content[:LOOKED_AT]) for each in heads]
+    more = by_words(
+        [frozenset(each) for each in words],
+        np.array([len(each.content) for each in heads], dtype=np.int64),
+        np.array([len(each) for each in words], dtype=np.int64),
+        starts,
+        thresholds.containment,
+        OVERLAP,
+        None if progress is None else lambda done: progress(done, total, "words"),
+    )
+    named = _attributes(heads)
+    pairs = np.unique(
+        np.stack(
+            [
+                np.concatenate([rows, more[0], named[:, 0]]),
+                np.concatenate([columns, more[1], named[:, 1]]),
+            ],
+            axis=1,
+        ),
+        axis=0,
+    )
+    if only is None:
+        judged = _judged(heads, pairs, _cosines(vectors, pairs), thresholds, progress)
+        return list(without_series(judged))
+    return list(without_series(_around(heads, pairs, vectors, thresholds, only)))
+
+
+def _around(
+    heads: Sequence[Observation],
+    pairs: Any,
+    vectors: Any,
+    thresholds: Thresholds,
+    only: Collection[int],
+) -> Iterator[Pair]:
+    """Judge the pairs of ``only``, and from their contradictions on as far as a series may go."""
+    import numpy as np
+
+    row_of = {each.id: row for row, each in enumerate(heads)}
+    seen = frontier = {row for row, each in enumerate(heads) if each.id in only}
+    left = pairs
+    while frontier and len(left):
+        near = np.isin(left, list(frontier)).any(axis=1)
+        judged = list(_judged(heads, left[near], _cosines(vectors, left[near]), thresholds, None))
+        yield from judged
+        left = left[~near]
+        met = {
+            row_of[each]
+            for pair in judged
+            if pair.kind == "contradiction"
+            for each in (pair.earlier_id, pair.later_id)
+        }
+        frontier = met - seen
+        seen = seen | frontier
+
+
+def _attributes(heads: Sequence[Observation]) -> Any:
+    """Pairs (later row, earlier row) of neighbours that give a value to the same attribute."""
+    import numpy as np
+
+    last: dict[tuple[int, str], int] = {}
+    pairs = []
+    for row, each in enumerate(heads):
+        found = attribute_of(each.content[:LOOKED_AT])
+        if found is not None:
+            key = (each.entity_id, found[0])
+            if key in last:
+                pairs.append((row, last[key]))
+            last[key] = row
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _starts(heads: Sequence[Observation]) -> Any:
+    import numpy as np
+
+    entities = np.array([each.entity_id for each in heads], dtype=np.int64)
+    changes = np.flatnonzero(entities[1:] != entities[:-1]) + 1
+    return np.concatenate([[0], changes, [len(heads)]]) if len(heads) else np.zeros(1, np.int64)
+
+
+def _vectors(groups: list[list[int]], matrix: Any) -> Any:
+    """A vector of each different text, None where there are none at all."""
+    import numpy as np
+
+    if matrix is None:
+        return None
+    with np.errstate(all="ignore"):
+        known = np.isfinite(np.einsum("ij,ij->i", matrix, matrix))
+    # one row stands for those of the same text, and one of them that has a vector for its vector
+    taken = np.array(
+        [next((i for i in rows if known[i]), rows[0]) for rows in groups], dtype=np.int64
+    )
+    in_place = len(taken) == len(matrix) and bool((taken[1:] > taken[:-1]).all())
+    return matrix if in_place else matrix[taken]
+
+
+def _cosines(vectors: Any, pairs: Any) -> Iterator[float | None]:
+    import numpy as np
+
+    if vectors is None:
+        yield from (None for _ in pairs)
+        return
+    for at in range(0, len(pairs), 4096):
+        part = pairs[at : at + 4096]
+        with np.errstate(all="ignore"):
+            found = np.einsum("ij,ij->i", vectors[part[:, 0]], vectors[part[:, 1]])
+        yield from (_known(value) for value in found.tolist())
+
+
+def _judged(
+    heads: Sequence[Observation],
+    pairs: Any,
+    cosines: Iterable[float | None],
+    thresholds: Thresholds,
+    progress: Progress | None,
+) -> Iterator[Pair]:
+    taken_apart: dict[int, Stated] = {}
+    entity: int | None = None
+
+    def stated(row: int) -> Stated:
+        found = taken_apart.get(row)
+        if found is None:
+            found = taken_apart[row] = read(heads[row].content)
+        return found
+
+    for done, ((row, column), cosine) in enumerate(zip(pairs.tolist(), cosines, strict=True), 1):
+        if heads[row].entity_id != entity:  # pairs come by entity
+            entity = heads[row].entity_id
+            taken_apart.clear()
+        one, other = earlier_first(heads[row], heads[column])
+        first, second = (row, column) if one is heads[row] else (column, row)
+        a, b = stated(first), stated(second)
+        containment = containment_of(a, b)
+        verdict = judge(a, b, cosine, containment, thresholds)
+        if verdict is not None:
+            yield Pair(
+                one.entity_id, one.id, other.id, verdict.kind, verdict.rule, cosine, containment,
+                verdict.difference,
+            )  # fmt: skip
+        if progress is not None and (done % 1000 == 0 or done == len(pairs)):
+            progress(done, len(pairs), "judged")

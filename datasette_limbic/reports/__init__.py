@@ -1,0 +1,1 @@
+"""Reports that only read: what a memory wants looking after."""

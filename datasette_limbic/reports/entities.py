@@ -1,0 +1,53 @@
+"""One entity by its id or name, and rows as dicts: what reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..config import number
+from ..errors import UnknownEntity
+
+PAGE = 50
+"""Rows of each list on a page."""
+MAX_PAGE_SIZE = 1000
+MAX_PAGE = 10_000_000
+
+
+def rows(
+    conn: sqlite3.Connection, sql: str, args: Mapping[str, Any] | Sequence[Any] = ()
+) -> list[dict[str, Any]]:
+    """The rows of a query as dicts."""
+    cursor = conn.execute(sql, args)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def find_entity(conn: sqlite3.Connection, entity: int | str) -> dict[str, Any]:
+    """``id``, ``name``, ``entityType`` and ``archived_at``. Raises UnknownEntity."""
+    column = "id" if isinstance(entity, int) else "name"
+    found = rows(
+        conn,
+        f"select id, name, entity_type as entityType, archived_at from entities where {column} = ?",
+        [entity],
+    )
+    if not found:
+        raise UnknownEntity(
+            f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"
+        )
+    return found[0]
+
+
+def paging(page: Any, size: Any) -> tuple[int, int]:
+    """Both as whole numbers. Raises BadParameter, naming the value."""
+    return (
+        int(number("page", page, 1, MAX_PAGE, whole=True)),
+        int(number("size", size, 1, MAX_PAGE_SIZE, whole=True)),
+    )
+
+
+def pages(size: int, *counts: int) -> int:
+    """How many pages the longest of the lists needs, at least 1."""
+    return max(1, -(-max(counts, default=0) // size))

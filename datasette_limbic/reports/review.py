@@ -1,0 +1,60 @@
+"""What needs review, in figures: for the overview page and ``datasette limbic status``.
+
+The lists themselves are ``consolidation_report``; nothing is compared or clustered here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from .. import report_settings, schema, times
+from . import keeping
+from .consolidation import LISTS, NOT_KEPT, last_review
+from .lists import Listing
+
+DUE_DAYS = 31
+"""A report not looked through for longer is due: the documents advise once a month."""
+_COUNTED = {**LISTS, "orphans": Listing("limbic_orphans", "q.id", kept=False)}
+
+
+def review(conn: sqlite3.Connection, *, now: Any = None, reviews: bool = True) -> dict[str, Any]:
+    """Counts of what deserves attention, how old what is kept is, and when it was looked through.
+
+    Reads only, from what ``sync`` kept. ``counts`` has ``split_candidates``, ``approaching``,
+    ``flagged_observations``, ``contradictions``, ``stale_entities``, ``large_entities`` and
+    ``orphans``; None where a file of an earlier version lacks the tables, and ``reason`` says so.
+    ``kept`` is that of ``keeping.state``. ``reviewed`` is the last time that the consolidation
+    report was marked as looked through ({"at", "by"}, or None), ``days_since_review`` the days
+    since then (None: never, or at a time that cannot be read), and ``review_due`` whether those
+    are over 31, or never. Without ``reviews`` the table limbic_reviews is not read, and these
+    three are None. ``now`` is any time that ``times.parse_time`` reads.
+    """
+    there = schema.has_reports(conn)
+    here = report_settings.read(conn)
+    moment = times.to_sql(now) or times.now_sql()
+    values = {
+        "now": moment,
+        "stale_days": here.stale_days,
+        "stale_max_access": here.stale_max_access,
+    }
+    last = last_review(conn) if reviews else None
+    days = _days(last["at"], moment) if last else None
+    return {
+        "counts": {
+            name: listing.count(conn, values) if there or not listing.kept else None
+            for name, listing in _COUNTED.items()
+        },
+        "stale_days": here.stale_days,
+        "kept": keeping.state(conn) if there else None,
+        "reason": None if there else NOT_KEPT,
+        "reviewed": last,
+        "days_since_review": days,
+        "review_due": (days is None or days > DUE_DAYS) if reviews else None,
+    }
+
+
+def _days(since: Any, now: str) -> float | None:
+    hours = times.hours_since(since, now)
+    return None if hours is None else hours / 24

@@ -1,0 +1,173 @@
+"""Health: what is wrong, what wants a look, what is worth knowing, each with its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from .. import compat, health
+from ..reports.lists import SIZE
+from .common import Page, page
+from .display import day, number, short
+
+FIRST = 5
+"""Rows of each finding where all of them are shown."""
+LABELS = {
+    "name": "Entity",
+    "entity": "Entity",
+    "entity_type": "Type",
+    "from_name": "From",
+    "to_name": "To",
+    "relation_type": "Relation",
+    "access_count": "Accesses",
+    "ended_observations": "Ended",
+    "degree": "Neighbours",
+    "only_link": "Only link",
+    "joins": "Live entities",
+    "parts": "Sides",
+    "sides": "What it joins",
+    "share_left_out": "Left out",
+    "what": "What",
+    "row": "Row",
+    "text": "What",
+    "content": "Begins",
+    "entities": "Entities",
+}
+CARDS = {
+    "broken": ("Broken", "wrong in the file"),
+    "attention": ("Wants a look", "for a person to decide"),
+    "note": ("Worth knowing", "nothing to repair"),
+}
+_TIMES = ("created_at", "last_access", "valid_from", "valid_to")
+
+
+async def _health(here: Page) -> tuple[str, dict[str, Any]]:
+    tables = health.tables() - set(health.GRAPH)
+    hidden = [table for table in sorted(tables) if not await _may_view(here, table)]
+    only, turned = here.given.get("list"), here.whole("page", 1)
+    size = here.whole("size", SIZE if only else FIRST)
+    data = await here.read(
+        lambda conn: health.health_report(
+            conn,
+            settings=here.settings,
+            now=here.given.get("now"),
+            only=only,
+            page=turned,
+            size=size,
+            file=f"{here.db.name}.db",
+            hidden=hidden,
+        )
+    )
+    data["database"] = here.db.name
+    if not here.as_json:
+        await _decorate(here, data)
+    return "limbic_health.html", data
+
+
+async def _may_view(here: Page, table: str) -> bool:
+    return await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,))
+
+
+async def _decorate(here: Page, data: dict[str, Any]) -> None:
+    """What the template shows besides."""
+    findings = data["findings"]
+    # one list that was asked for is shown with its rows also where it has none
+    data["_shown"] = [f for f in findings if f["count"] or (data["only"] and f["count"] == 0)]
+    data["_unseen"] = [f for f in findings if f["count"] is None]
+    data["_nothing"] = [f for f in findings if f["count"] == 0]
+    data["_cards"] = [
+        {"title": title, "help": words, "count": data["counts"][severity], "severity": severity}
+        for severity, (title, words) in CARDS.items()
+    ]
+    data["_all_url"] = here.url("/health")
+    for finding in data["_shown"]:
+        await _decorate_one(here, finding)
+
+
+async def _decorate_one(here: Page, finding: dict[str, Any]) -> None:
+    finding["_severity"] = CARDS[finding["severity"]][0].lower()
+    finding["_labels"] = [
+        (LABELS.get(name) or name.replace("_", " ").capitalize(), is_figure(finding, name))
+        for name in finding["columns"]
+    ]
+    finding["_cells"] = [
+        [_cell(here, finding, row, name, label) for name, (label, _) in _titled(finding)]
+        for row in finding["rows"]
+    ]
+    finding["_more"] = finding["pages"] > 1 or finding["page"] > 1
+    finding["_url"] = _list_url(here, finding["name"])
+    finding["_before"] = finding["page"] > 1 and _list_url(
+        here, finding["name"], min(finding["page"] - 1, finding["pages"])
+    )
+    finding["_after"] = finding["page"] < finding["pages"] and _list_url(
+        here, finding["name"], finding["page"] + 1
+    )
+    if finding["view"] and await _may_view(here, finding["view"]):
+        finding["_view_url"] = str(here.datasette.urls.table(here.db.name, finding["view"]))
+
+
+def _titled(finding: dict[str, Any]) -> list[tuple[str, tuple[str, bool]]]:
+    return list(zip(finding["columns"], finding["_labels"], strict=True))
+
+
+def is_figure(finding: dict[str, Any], name: str) -> bool:
+    """Whether a column holds numbers."""
+    values = [row[name] for row in finding["rows"] if row[name] is not None]
+    return bool(values) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    )
+
+
+def _list_url(here: Page, name: str, turned: int = 1) -> str:
+    asked = {"list": name, **({"page": turned} if turned > 1 else {})}
+    return here.url("/health?") + urlencode(asked)
+
+
+def _cell(
+    here: Page, finding: dict[str, Any], row: dict[str, Any], name: str, label: str
+) -> dict[str, Any]:
+    """One cell: ``pieces`` of text with a URL each, or None, in one or more ``lines``."""
+    value = row[name]
+    lines: list[list[tuple[Any, str | None]]]
+    if name == "names":
+        lines = [
+            [(short(each["name"], 120), _entity_url(here, each["id"]))]
+            + [(" (archived)", None)] * each["archived"]
+            for each in value
+        ]
+    elif name == "sides":
+        lines = [_side(here, side) for side in value]
+        if row["parts"] > len(value):
+            lines.append([(f"and {row['parts'] - len(value):,} more", None)])
+    elif name in finding["links"]:
+        entity = row.get(finding["links"][name])
+        shown = "–" if value is None else short(value, 120)
+        lines = [[(shown, None if value is None else _entity_url(here, entity))]]
+    elif isinstance(value, bool):
+        lines = [[("yes" if value else "no", None)]]
+    elif name == "share_left_out":
+        lines = [[(f"{value:.0%}", None)]]
+    elif name in _TIMES:
+        lines = [[(day(value) if value else "–", None)]]
+    elif isinstance(value, str):
+        lines = [[(short(value, 300), None)]]
+    else:
+        lines = [[(number(value), None)]]
+    return {"label": label, "lines": lines, "figure": is_figure(finding, name)}
+
+
+def _side(here: Page, side: dict[str, Any]) -> list[tuple[Any, str | None]]:
+    pieces: list[tuple[Any, str | None]] = [(f"{side['entities']:,}: ", None)]
+    for at, each in enumerate(side["names"]):
+        pieces.append((", " if at else "", None))
+        pieces.append((short(each["name"], 60), _entity_url(here, each["id"])))
+    if side["entities"] > len(side["names"]):
+        pieces.append((" …", None))
+    return pieces
+
+
+def _entity_url(here: Page, entity: Any) -> str:
+    return here.url(f"/entity/{entity}")
+
+
+health_page = page(_health, health.GRAPH)

@@ -1,0 +1,50 @@
+"""The pages of one memory that lead to each other, each for whoever may view what it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from datasette.app import Datasette
+
+from .. import compat, health
+from ..schema import REPORTED_TABLES, SEARCHED_TABLES
+
+OVERVIEW_TABLES = (*SEARCHED_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
+IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One page in the row of tabs; ``name`` is what its template calls itself."""
+
+    name: str
+    title: str
+    path: str
+    tables: tuple[str, ...]
+    """Whoever may not view one of these gets 403 there."""
+
+
+TABS = (
+    Tab("overview", "Overview", "", OVERVIEW_TABLES),
+    Tab("search", "Search", "/search", SEARCHED_TABLES),
+    Tab("consolidation", "Maintenance", "/consolidation", REPORTED_TABLES),
+    Tab("duplicates", "Duplicates", "/duplicates", REPORTED_TABLES),
+    Tab("health", "Health", "/health", health.GRAPH),
+    Tab("imports", "Imports", "/imports", IMPORT_TABLES),
+)
+
+
+async def shown(datasette: Datasette, actor: dict[str, Any] | None, database: str) -> list[Tab]:
+    """Those tabs that do not answer 403. No table is asked for twice, none after a refusal."""
+    known: dict[str, bool] = {}
+    found = []
+    for tab in TABS:
+        for table in tab.tables:
+            if table not in known:
+                known[table] = await compat.may_view(datasette, actor, database, (table,))
+            if not known[table]:
+                break
+        else:
+            found.append(tab)
+    return found
