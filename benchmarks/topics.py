@@ -22,7 +22,7 @@ from datasette_limbic.topics import analyse_topics, propose
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "memory_files"
 LEAST = 8
 SHARE = 0.75
-MOST = 300
+MOST = 600
 """Held-out pairs of two files that are looked at, and half as many of each other kind."""
 _SPLIT_SEED = 2024
 
@@ -234,7 +234,7 @@ def pairs_of(found: list[Entity], *, same_file: bool) -> list[tuple[Entity, Enti
 
 
 def halves(pairs: list[tuple[Entity, Entity]]) -> tuple[list, list]:
-    """The pairs by which the settings of `topic_clustering` were chosen, and those held out.
+    """The pairs on which `topic_clustering.ENOUGH` was chosen, and those held out from it.
 
     Two random halves of all pairs; an entity is in pairs of both.
     """
@@ -264,7 +264,7 @@ def run(folder: Path = FOLDER, *, quick: bool = False) -> dict[str, list[dict]]:
         "Topics: ways to make two groups": compare(spread(held_out, 20 if quick else 150)),
         "Topics: what would move": [
             proposals("two files, held out", spread(held_out, most)),
-            proposals("two files, settings chosen by them", spread(seen, most // 2)),
+            proposals("two files, the other half", spread(seen, most // 2)),
             proposals(
                 "two files, held out, no embeddings",
                 spread(held_out, most // 2),

@@ -33,10 +33,12 @@ ROTATIONS = 19
 """How often chance is asked with the views turned."""
 EXCHANGES = 9
 """How often chance is asked once more, with the words of all texts dealt out anew."""
-CLEARLY = 2.5
+CLEARLY = 3.0
 """Standard deviations by which chance must be beaten, in both ways of asking it."""
 SIGHT = 0.1
-"""The plain silhouette (-1 to 1) of groups with nothing between them that are told at sight."""
+"""The plain silhouette (-1 to 1) of groups that are told at sight."""
+BETWEEN = 0.01
+"""The share of the graph's weight that may lie between groups that are told at sight."""
 LANDMARKS = 250
 """Above this many texts, so many are grouped, chosen at random, and the others join them."""
 ASKED = 120
@@ -49,7 +51,8 @@ the silhouettes of all texts in groups that stand apart, of which there must be 
 @dataclass(frozen=True)
 class Grouping:
     """`labels`: the group of each text (int array (n,), from 0). `silhouettes`: of each text, -1
-    to 1, adjusted for chance. `beats_chance`: whether chance groups clearly worse.
+    to 1, adjusted for chance unless the groups are told at sight. `beats_chance`: whether chance
+    groups clearly worse.
     """
 
     labels: Any
@@ -109,12 +112,14 @@ def _group(
     if most < 2 or all(_all_alike(kernel) for kernel in kernels):
         return Grouping(np.zeros(rows, dtype=int), np.zeros(rows), False)
     found = _cut(kernels, most, min_size)
-    labels, chance, beaten = _told_at_sight(kernels, found.graph, most, min_size), 0.0, True
-    if labels is None:
+    at_sight = _told_at_sight(kernels, found, min_size)
+    if at_sight is not None:
+        (labels, silhouettes), chance, beaten = at_sight, 0.0, True
+    else:
         means, beaten = _against_chance(kernels, found.cuts, marks, most, min_size, bar, exchanged)
         chosen = _choose(found.cuts, means, min_size, bar)
-        labels, chance = found.cuts[chosen].labels, means[chosen]
-    silhouettes = _silhouettes(found.distance, labels)
+        labels, silhouettes = found.cuts[chosen].labels, found.cuts[chosen].silhouettes
+        chance = means[chosen]
     if len(marks) < rows:
         labels, silhouettes = _join(views, marks, found, labels)
     return Grouping(labels, _firm(silhouettes, chance), beaten)
@@ -154,7 +159,6 @@ class _Cut:
 class _Walked:
     cuts: dict[int, _Cut]
     graph: Any  # (n, n): the weight between each text and its nearest
-    distance: Any  # (n, n), 0 to 1
     step: Any  # (n, n): where one step leads
     places: Any  # (n, n): square roots of where two steps lead; rows of length 1
 
@@ -179,7 +183,7 @@ def _cut(kernels: Sequence[Any], most: int, min_size: int) -> _Walked:
         silhouettes = _silhouettes(distance, labels)
         large = np.bincount(labels)[labels] >= min_size
         cuts[count] = _Cut(labels, silhouettes, float(silhouettes[large].sum()) / rows)
-    return _Walked(cuts, graph, distance, step, places)
+    return _Walked(cuts, graph, step, places)
 
 
 def _labels(tree: Any, most: int) -> list[Any]:
@@ -335,22 +339,29 @@ def _exchanged_values(
     return _values(mixed, most, min_size)
 
 
-def _told_at_sight(kernels: Sequence[Any], graph: Any, most: int, min_size: int) -> Any:
-    """The groups of texts that have nothing between them, or None: no text of one is among the
-    nearest of another's in any view, and in some view the groups are plainly tight.
+def _told_at_sight(kernels: Sequence[Any], found: _Walked, min_size: int) -> tuple[Any, Any] | None:
+    """Labels and silhouettes of groups with next to nothing between them, or None: hardly a text
+    of one is among the nearest of another's in any view, and in some view they are plainly tight.
 
-    Random texts of one word each have nothing between them either, but are at most .05 tight.
+    Random texts of one word each have nothing between them either, but are at most .05 tight. A
+    text that is not in a tight place itself hangs on by a thread: its silhouette is 0.
     """
     import numpy as np
-    from scipy.sparse.csgraph import connected_components
 
-    count, labels = connected_components(graph > 0, directed=False)
-    if not 2 <= count <= most or np.bincount(labels).min() < min_size:
-        return None
-    tight = max(
-        float(_silhouettes(np.clip(1.0 - kernel, 0.0, None), labels).mean()) for kernel in kernels
-    )
-    return labels if tight >= SIGHT else None
+    graph = found.graph
+    for count in sorted(found.cuts, reverse=True):
+        labels = found.cuts[count].labels
+        members = np.eye(count)[labels]
+        within = float(np.einsum("ij,ij->", members, graph @ members))
+        if members.sum(axis=0).min() < min_size or within < (1.0 - BETWEEN) * graph.sum():
+            continue
+        plain = np.array(
+            [_silhouettes(np.clip(1.0 - kernel, 0.0, None), labels) for kernel in kernels]
+        )
+        if plain.mean(axis=1).max() >= SIGHT:
+            loose = plain.max(axis=0) < SIGHT / 2
+            return labels, np.where(loose, 0.0, found.cuts[count].silhouettes)
+    return None
 
 
 def _rotation(rows: int, rng: Any) -> Any:

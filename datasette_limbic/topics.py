@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from datasette_limbic.topic_form import is_form
 from datasette_limbic.topic_words import (
     deal_words,
     surface_forms,
@@ -31,7 +32,7 @@ class Topics:
     """The topics found in a list of texts.
 
     `labels` holds one topic number per text, from 0 (the largest topic), or -1 for a text with
-    nothing to go by: no letters, no vector. `firmness` says of each text how clearly it is in its
+    nothing to go by: no letters, no vector, or mere form (a heading, a short field). `firmness` says of each text how clearly it is in its
     topic and in no other: its silhouette, -1 to 1, 0 where it is no clearer than by chance (and for
     a text without topic). `terms` holds the top terms of each topic, strongest first, written as
     they mostly are; `silhouettes` how firm each topic is, the mean of its texts.
@@ -94,7 +95,8 @@ def analyse_topics(
     A topic stands apart when it has at least `min_size` texts and a mean silhouette of at least
     `min_silhouette`. With fewer than `2 * min_size` different texts, or nothing to tell them apart
     by, there is one topic and `diversity` is 0. Of a text the first 8,000 characters count, and
-    the same text twice counts as one.
+    the same text twice counts as one. Headings and short fields (`topic_form`) are in no topic
+    where they are fewer than half of the texts: they belong to the whole.
     """
     if not texts:
         return Topics([], [], [], [], [], 0.0, 0.0, False)
@@ -116,7 +118,8 @@ def analyse_topics(
     vectors_used = vectors is not None and bool(2 * seen[-1].sum() >= len(unique))
     if vectors is not None and not vectors_used:
         del views[-1], seen[-1]
-    usable = np.flatnonzero(np.logical_or.reduce(seen))
+    form = np.array([is_form(text) for text in unique])
+    usable = np.flatnonzero(np.logical_or.reduce(seen) & ~(form & (2 * form.sum() < len(unique))))
     if not len(usable):
         nothing = [0.0] * len(texts)
         return Topics([-1] * len(texts), nothing, [], [], [], 0.0, 0.0, vectors_used)

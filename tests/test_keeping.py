@@ -324,7 +324,7 @@ def test_sync_keeps_unless_told_not_to(path, models):
         found = sync(conn)
         assert found.reports.flagged == 1
         assert found.changed
-        assert "1 observations flagged" in found.text()
+        assert "1 observation flagged" in found.text()
     assert flags(path) == {2}
     assert state(path)["model"] == "bag"
 

@@ -118,9 +118,7 @@ VALUES = (
         "'pending', 'approved', 'dismissed'",
         "update limbic_insights set status = 'pending' where {where}",
     ),
-    _one_of(
-        "limbic_duplicates", "later_id", "kind", "'duplicate', 'contradiction', 'look'", None
-    ),
+    _one_of("limbic_duplicates", "later_id", "kind", "'duplicate', 'contradiction', 'look'", None),
     _one_of(
         "limbic_duplicates", "later_id", "rule", "'exact', 'cosine', 'containment', 'wording'", None
     ),

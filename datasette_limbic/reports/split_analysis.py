@@ -235,4 +235,9 @@ def _vectors(subject: Subject, topics: Topics) -> dict[str, Any]:
             "least half are needed: 'datasette limbic sync' makes the others"
         )
     without = size - sum(has)
-    return {"used": topics.vectors_used, "model": subject.model, "without": without, "reason": reason}
+    return {
+        "used": topics.vectors_used,
+        "model": subject.model,
+        "without": without,
+        "reason": reason,
+    }

@@ -9,6 +9,7 @@ from datasette.utils.sqlite import sqlite3
 from ..answers import plain
 from ..schema import SPLIT_RELATIONS
 from ..text import counted
+from ..topic_form import is_form
 from ..topics import MIN_FIRMNESS, MIN_TOPIC_SIZE, Topics, propose
 from .split_analysis import analysis, topics_of
 from .split_names import child_names
@@ -17,6 +18,7 @@ from .topic_rows import LABEL_TERMS
 
 STAYS = {
     "no_split": "no split is proposed",
+    "form": "a heading or a short field, which belongs to the whole",
     "no_words": "nothing to tell its topic by: no words and no vector",
     "small_group": f"its group is too small: fewer than {MIN_TOPIC_SIZE} are firmly of its topic",
     "loose_topic": "its topic does not stand apart from the others",
@@ -67,7 +69,7 @@ def proposal(subject: Subject) -> dict[str, Any]:
     stay = parts.stay if parts else range(len(subject.rows))
     stays = []
     for i in stay:
-        reason = _reason(topics, i) if due else "no_split"
+        reason = _reason(topics, i, subject.rows[i].content) if due else "no_split"
         stays.append(
             {
                 **_shown(subject.rows[i], topics.firmness[i]),
@@ -100,11 +102,11 @@ def _shown(row: SplitObservation, firmness: float) -> dict[str, Any]:
     }
 
 
-def _reason(topics: Topics, i: int) -> str:
+def _reason(topics: Topics, i: int, content: str) -> str:
     """The key of STAYS for a text that ``topics.propose`` leaves."""
     topic = topics.labels[i]
     if topic < 0:
-        return "no_words"
+        return "form" if is_form(content) else "no_words"
     if topic in topics.apart:
         return "unclear" if topics.firmness[i] < MIN_FIRMNESS else "small_group"
     return "small_group" if topics.labels.count(topic) < MIN_TOPIC_SIZE else "loose_topic"
