@@ -1,7 +1,8 @@
 """Adding observations: written, compared and searchable when the call returns.
 
-The steps are apart because a model may take long and must hold neither a transaction nor the
-thread that writes: ``read``, ``embed``, ``compare``, ``write`` (one transaction), then the same
+The steps are apart because a model or a comparison may take long and must hold neither a
+transaction nor the thread that writes: ``read``, ``embed``, ``compare`` (``gather`` and ``find``
+for each of ``groups``), ``write`` (one transaction; False: to be compared again), then the same
 for the text of each entity as a whole, ``embed_entities`` and ``store_entities``. Killed between
 any two of them, the memory is whole, and the next sync does what is left.
 """
@@ -15,17 +16,25 @@ from datasette.utils.sqlite import sqlite3
 
 from . import adding_answer, adding_input, adding_similar, embedding, embedding_target, llm_store
 from .adding_rows import Placed, Row, place
-from .adding_similar import PROVISIONAL, Compared
+from .adding_similar import PROVISIONAL, Compared, Gathered
 from .config import Settings
 from .connection import unwritten, vec_missing
 from .duplicates import Observation
 from .embedding_target import Target
-from .errors import LimbicError, NotWritable
+from .errors import LimbicError, NotRecorded, NotWritable
 from .reports import reading
-from .reports.keeping import Rules, rules
+from .reports.keeping import rules
 from .schema import COLLECTIONS, has_reports, require_memory
 from .vec_tables import table_dimension
 
+TRIES = 5
+"""So often everything is compared again because others wrote meanwhile."""
+AT_ONCE = 0.3
+"""Seconds that a comparison may take while others wait to write; one of more is done before."""
+CHANGING = (
+    f"nothing was added: others changed the entities {TRIES} times while they were compared. "
+    "Send it again"
+)
 SYNC = "run 'datasette limbic sync' on the file"
 
 
@@ -46,16 +55,25 @@ def add_observations(
     false) texts are compared by their words alone, and the next sync does the rest.
 
     Raises BadParameter (no list, empty, over ``adding_input.MAX_OBSERVATIONS``), NotAMemory,
-    NotWritable (a file of an earlier version), and sqlite3.Error where nothing could be written.
+    NotWritable (a file of an earlier version), NotRecorded (others changed these entities each
+    time that they were compared), and sqlite3.Error where nothing could be written.
     """
     adding = Adding(items, settings=settings)
     adding.read(conn)
     adding.embed()
-    adding.compare(conn)
-    adding.write(conn)
+    for _ in range(TRIES):
+        adding.compare(conn)
+        if adding.write(conn):
+            break
+    else:
+        raise NotRecorded(CHANGING)
     adding.embed_entities()
     adding.store_entities(conn)
     return adding.answer
+
+
+class _Changed(Exception):
+    """What was compared is not what is there."""
 
 
 class Adding:
@@ -70,8 +88,7 @@ class Adding:
         self.reasons: dict[str, str] = {}
         """Why no vectors are made or indexed, by collection."""
         self.blobs: dict[int, bytes] = {}
-        self.rules: Rules | None = None
-        self.compared: list[Compared] = []
+        self.compared: dict[tuple[int, ...], Compared] = {}
         self.changed: list[tuple[int, str]] = []
         self.entity_blobs: list[bytes] = []
         self.answer: dict[str, Any] = {}
@@ -117,24 +134,30 @@ class Adding:
 
     def compare(self, conn: sqlite3.Connection) -> None:
         """Compare the new texts with those of their entities. Reads only."""
-        self.compared = self._compared(conn)
+        for group in self.groups(conn):
+            gathered = self.gather(conn, group)
+            if gathered is not None:
+                self.find(gathered)
 
-    def _compared(self, conn: sqlite3.Connection) -> list[Compared]:
-        """The pairs; what was compared before is compared again only where it has changed."""
-        here, now = rules(conn), _now(conn)
-        before = self.compared if self.rules and _same(here, self.rules) else []
-        self.rules = here
+    def groups(self, conn: sqlite3.Connection) -> list[list[int]]:
+        """The entities, as many at a time as fit into memory; the same again while they can be."""
         ids = sorted({row.entity_id for row in self.placed.new})
-        groups = [list(each.entity_ids) for each in before]
+        groups = [list(each) for each in self.compared]
         if sorted(i for group in groups for i in group) != ids:
-            groups, before = list(reading.batches(conn, ids)), []
-        known = {each.entity_ids: each for each in before}
-        return [
-            adding_similar.compare(
-                conn, group, self._observations(group, now), here, self.prefix, known.get((*group,))
-            )
-            for group in groups
-        ]
+            groups = list(reading.batches(conn, ids))
+            kept = {tuple(group) for group in groups}
+            self.compared = {key: each for key, each in self.compared.items() if key in kept}
+        return groups
+
+    def gather(self, conn: sqlite3.Connection, group: Sequence[int]) -> Gathered | None:
+        """What is to be compared, None where it was already, as it stands now. Reads only."""
+        new = self._observations(group, _now(conn))
+        before = self.compared.get(tuple(group))
+        return adding_similar.gather(conn, group, new, rules(conn), self.prefix, before)
+
+    def find(self, gathered: Gathered) -> None:
+        """Compare it; needs no connection."""
+        self.compared[gathered.entity_ids] = adding_similar.find(gathered)
 
     def _observations(
         self, entity_ids: Sequence[int], now: str
@@ -149,26 +172,44 @@ class Adding:
             if row.entity_id in wanted and row.holds(now)
         ]
 
-    def write(self, conn: sqlite3.Connection) -> None:
-        """Write all of it in one transaction, and make the answer. sqlite3.Error as it comes."""
-        with llm_store.transaction(conn):
-            self.placed = place(conn, self.asked)
-            now, new = _now(conn), self.placed.new
-            self.compared = self._compared(conn)
-            for row in new:
-                row.insert(conn)
-            self._store(conn, new)
-            ids = {PROVISIONAL + row.number: row.id for row in new if row.id is not None}
-            pairs = [p for each in self.compared for p in adding_similar.written(each, ids)]
-            held = [
-                Observation(row.id, row.entity_id, row.new.content)
-                for row in new
-                if row.id is not None and row.holds(now)
-            ]
-            adding_similar.keep(conn, held, pairs)
-            self.changed = self._unindexed(conn, sorted({row.entity_id for row in new}))
-            self.answer = adding_answer.make(conn, self.placed, pairs)
+    def write(self, conn: sqlite3.Connection) -> bool:
+        """Write all of it in one transaction, and make the answer. sqlite3.Error as it comes.
+
+        False where so much changed since that comparing it would keep others from writing: then
+        nothing was written, and it is to be compared and written again.
+        """
+        try:
+            with llm_store.transaction(conn):
+                self._write(conn)
+        except _Changed:
+            return False
         self._say()
+        return True
+
+    def _write(self, conn: sqlite3.Connection) -> None:
+        self.placed = place(conn, self.asked)
+        now, new = _now(conn), self.placed.new
+        left = AT_ONCE
+        for group in self.groups(conn):
+            gathered = self.gather(conn, group)
+            if gathered is not None:
+                left -= gathered.seconds
+                if left < 0:
+                    raise _Changed
+                self.find(gathered)
+        for row in new:
+            row.insert(conn)
+        self._store(conn, new)
+        ids = {PROVISIONAL + row.number: row.id for row in new if row.id is not None}
+        pairs = [p for each in self.compared.values() for p in adding_similar.written(each, ids)]
+        held = [
+            Observation(row.id, row.entity_id, row.new.content)
+            for row in new
+            if row.id is not None and row.holds(now)
+        ]
+        adding_similar.keep(conn, held, pairs)
+        self.changed = self._unindexed(conn, sorted({row.entity_id for row in new}))
+        self.answer = adding_answer.make(conn, self.placed, pairs)
 
     def _store(self, conn: sqlite3.Connection, new: Sequence[Row]) -> None:
         """The vectors of what was just written."""
@@ -269,12 +310,6 @@ def _unusable(conn: sqlite3.Connection, target: Target) -> str | None:
     if made != target.dimension or row[0] != target.stored_as:
         return f"the vectors of {target.name} were indexed with another model: {SYNC}"
     return None
-
-
-def _same(one: Rules, other: Rules) -> bool:
-    """Whether both find the same: how many vectors the file has in all decides nothing."""
-    dimensions = [each.info.dimension if each.info else 0 for each in (one, other)]
-    return dimensions[0] == dimensions[1] and one.text() == other.text()
 
 
 def _now(conn: sqlite3.Connection) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .duplicates import Observation, Pair, find_pairs
+from .duplicates import Observation, Pair, Thresholds, find_pairs
+from .duplicates.candidates import NEAREST
+from .duplicates.stated import LOOKED_AT
 from .reports import reading
 from .reports.keeping import Rules
 from .reports.text_keys import text_key
@@ -23,6 +25,8 @@ PROVISIONAL = 1 << 62
 """From here on an id stands for an observation that is not written yet: later than any."""
 SHOWN = 1_000
 """Characters of a similar text that an answer holds."""
+# Seconds, about: finding what is alike, taking a text apart, judging a pair.
+_BY_CHARACTER, _APART, _BY_PAIR = 2e-7, 1.5e-6, 5e-5
 _ORDER = {"duplicate": 0, "contradiction": 1, "look": 2}
 
 
@@ -30,42 +34,78 @@ _ORDER = {"duplicate": 0, "contradiction": 1, "look": 2}
 class Compared:
     """The pairs of some entities, true of exactly what was compared."""
 
-    entity_ids: tuple[int, ...]
     new: tuple[tuple[int, int], ...]
     """Id and entity of each new observation."""
     seen: bytes
     pairs: tuple[Pair, ...]
 
 
-def compare(
+@dataclass(frozen=True)
+class Gathered:
+    """What is to be compared, as at one moment."""
+
+    entity_ids: tuple[int, ...]
+    new: tuple[tuple[int, int], ...]
+    seen: bytes
+    observations: list[Observation]
+    """Those that are there, then the new ones."""
+    vectors: Any
+    thresholds: Thresholds
+
+    @property
+    def seconds(self) -> float:
+        """About how long ``find`` takes: whether something may wait for it."""
+        sizes = [min(len(each.content), LOOKED_AT) for each in self.observations]
+        new, all_of = len(self.new), max(1, len(sizes))
+        judged = new * min(2 * NEAREST, all_of)
+        taken_apart = min(all_of, judged + new) / all_of
+        return sum(sizes) * (_BY_CHARACTER + taken_apart * _APART) + judged * _BY_PAIR
+
+
+def gather(
     conn: sqlite3.Connection,
     entity_ids: Sequence[int],
     new: Sequence[tuple[Observation, bytes | None]],
     rules: Rules,
     prefix: str,
     before: Compared | None = None,
-) -> Compared:
-    """Pairs of the entities with a ``new`` observation (its llm blob, or None). Reads only.
+) -> Gathered | None:
+    """What ``find`` compares with the ``new`` observations (each with its llm blob, or None).
 
-    ``before`` is answered where nothing has changed since: a write transaction then need not
-    wait for a comparison, which takes seconds for thousands of observations.
+    None where ``before`` is of exactly this: a write transaction then need not wait for a
+    comparison. Reads only.
     """
     batch = reading.read(conn, entity_ids, info=rules.info, prefix=prefix)
     new_ids = tuple((each.id, each.entity_id) for each, _ in new)
-    seen = _digest(batch)
+    seen = _digest(batch, rules)
     if before is not None and before.seen == seen and before.new == new_ids:
-        return before
-    pairs = find_pairs(
+        return None
+    return Gathered(
+        tuple(entity_ids),
+        new_ids,
+        seen,
         [*batch.observations, *(each for each, _ in new)],
         _joined(batch, [blob for _, blob in new], rules),
         rules.thresholds,
-        only={each.id for each, _ in new},
     )
-    return Compared(tuple(entity_ids), new_ids, seen, tuple(pairs))
 
 
-def _digest(batch: reading.Batch) -> bytes:
-    found = hashlib.sha256(repr(batch.observations).encode("utf-8", "surrogatepass"))
+def find(gathered: Gathered) -> Compared:
+    """Pairs of the entities with a new observation; needs no connection."""
+    pairs = find_pairs(
+        gathered.observations,
+        gathered.vectors,
+        gathered.thresholds,
+        only={each for each, _ in gathered.new},
+    )
+    return Compared(gathered.new, gathered.seen, tuple(pairs))
+
+
+def _digest(batch: reading.Batch, rules: Rules) -> bytes:
+    # how many vectors the file has in all decides nothing
+    dimension = rules.info.dimension if rules.info else None
+    what = (batch.observations, rules.text(), dimension)
+    found = hashlib.sha256(repr(what).encode("utf-8", "surrogatepass"))
     if batch.vectors is not None:
         found.update(batch.vectors.tobytes())
     return found.digest()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
+from datasette.utils.sqlite import sqlite3
 from sqlite_utils import Database
 
 from .errors import SchemaConflict
+from .reports.queries import create_views
+from .schema import statements
 
 # Columns without which a table of that name is not ours to take over.
 _NEEDED = {
@@ -120,6 +124,59 @@ def check_search_log(db: Database) -> None:
             f"the table limbic_searches has several rows of one uid: {which}: "
             "set uid to null in all but one of them, then run this again"
         )
+
+
+def check_reports(db: Database) -> None:
+    """Raise SchemaConflict where a name of the fourth migration stands for something else here.
+
+    Reads only. ``create … if not exists`` would leave it where it is, and each report would fail.
+    """
+    there = {
+        name.lower(): (name, kind, table)
+        for name, kind, table in db.execute("select name, type, tbl_name from sqlite_master")
+    }
+    for name, (kind, table, columns) in _of_reports().items():
+        if name not in there:
+            continue
+        found, other, of = there[name]
+        if kind == "index" and (other, of.lower()) != (kind, table):
+            where = f" of the table {of}" if other == kind else ""
+            raise SchemaConflict(
+                f"{found} is the name of another {other}{where} in this file, where a memory has "
+                f"an index of the table {table}: rename or drop it, then run this again"
+            )
+        if other != kind:
+            raise SchemaConflict(
+                f"{found} is {_A[other]} {other} in this file, where a memory has a {kind} of that "
+                f"name: rename or drop it, then run this again"
+            )
+        missing = columns - {column.lower() for column in db[found].columns_dict} if columns else ()
+        if missing:
+            raise SchemaConflict(
+                f"the {kind} {found} exists with columns of another program (it lacks "
+                f"{', '.join(sorted(missing))}): rename or drop it, then run this again"
+            )
+
+
+_A = {"table": "a", "view": "a", "index": "an", "trigger": "a"}
+
+
+def _of_reports() -> dict[str, tuple[str, str, frozenset[str]]]:
+    """Kind, table and columns by name of all that the fourth migration makes, but triggers."""
+    with closing(sqlite3.connect(":memory:")) as conn:
+        db = Database(conn)
+        for text in statements("tables"):
+            db.execute(text)
+        before = {name for (name,) in db.execute("select name from sqlite_master")}
+        for text in statements("reports"):
+            db.execute(text)
+        create_views(conn)
+        made = db.execute("select name, type, tbl_name from sqlite_master where sql is not null")
+        return {
+            name: (kind, table, frozenset(() if kind == "index" else db[name].columns_dict))
+            for name, kind, table in made.fetchall()
+            if name not in before
+        }
 
 
 def replace_index(db: Database, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -180,19 +181,18 @@ async def may_view(
     return True
 
 
-def deny_query(databases: list[str], query: str) -> Any:
-    """A rule of 1.0 that denies the stored query ``query`` on each of ``databases``."""
-    if not databases:
+def deny(denied: list[tuple[str, str]]) -> Any:
+    """A rule of 1.0 that denies each (database, table or query); None where there is none."""
+    if not denied:
         return None
     from datasette.permissions import PermissionSQL
 
-    rows = [
-        f"select :limbic_database_{i} as parent, :limbic_query as child, 0 as allow, "
-        "'reads tables that are not visible' as reason"
-        for i in range(len(databases))
-    ]
-    names = {f"limbic_database_{i}": name for i, name in enumerate(databases)}
-    return PermissionSQL(sql=" union all ".join(rows), params={**names, "limbic_query": query})
+    return PermissionSQL(
+        sql="select json_extract(value, '$[0]') as parent, json_extract(value, '$[1]') as child,"
+        " 0 as allow, 'made of tables that are not visible' as reason"
+        " from json_each(:limbic_denied)",
+        params={"limbic_denied": json.dumps(denied)},
+    )
 
 
 async def add_stored_query(

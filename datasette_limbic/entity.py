@@ -53,7 +53,8 @@ def entity_detail(
     settings = settings or Settings()
     schema.require_memory(conn)
     column = "id" if isinstance(entity, int) else "name"
-    found = _rows(conn, f"select * from entities where {column} = :entity", {"entity": entity})
+    asked = {"entity": entity if schema.holds(entity) else None}
+    found = _rows(conn, f"select * from entities where {column} = :entity", asked)
     if not found:
         raise UnknownEntity(
             f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"

@@ -42,6 +42,12 @@ class NotRecorded(LimbicError, RuntimeError):
     status = 503
 
 
+class Busy(LimbicError, RuntimeError):
+    """Too many wait already for what takes seconds to compute."""
+
+    status = 503
+
+
 class NotAllowed(LimbicError, PermissionError):
     """The actor lacks a permission of ours."""
 

@@ -89,6 +89,7 @@ def m003_signals(db: Database) -> None:
 @migrations()
 def m004_reports(db: Database) -> None:
     """What reports keep, and views of what SQL alone can say."""
+    adoption.check_reports(db)
     for text in statements("reports"):
         db.execute(text)
     for key, (value, help_text) in REPORT_SETTINGS.items():
@@ -101,7 +102,7 @@ def m004_reports(db: Database) -> None:
     # what was there before has not been looked at
     db.execute(
         "insert or ignore into limbic_report_pending(entity_id)"
-        " select distinct entity_id from observations"
+        " select distinct entity_id from observations where typeof(entity_id) = 'integer'"
     )
 
 
@@ -127,8 +128,12 @@ def _apply(conn: sqlite3.Connection) -> list[str]:
     from llm.embeddings_migrations import embeddings_migrations
 
     db = Database(conn)
-    if migrations.pending(db) and not is_memory(conn):
-        adoption.check(db)  # before anything is written
+    # before anything is written
+    pending = {m.name for m in migrations.pending(db)}
+    if pending and not is_memory(conn):
+        adoption.check(db)
+    if "m004_reports" in pending:
+        adoption.check_reports(db)
     # llm's own tables first: our triggers watch them
     embeddings_migrations.apply(db)
     before = {m.name for m in migrations.applied(db)}

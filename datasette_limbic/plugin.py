@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -10,7 +11,7 @@ from datasette.app import Datasette
 from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
-from . import compat, connection, permissions, schema, statement
+from . import compat, connection, derived, permissions, schema, statement
 from .config import NAME, Settings
 from .errors import BadParameter
 from .statement import Shape
@@ -170,36 +171,81 @@ async def _stored_sql(datasette: Datasette, database: str) -> str:
 
 
 def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: Any) -> Any:
-    """0.65: our own permissions; the stored query needs the right to see what it reads."""
+    """0.65: our own permissions; what is made of tables needs the right to see those."""
     if action in permissions.DESCRIBED:
         return compat.granted(datasette, actor, action, resource)
-    if action != "view-query" or not resource or resource[1] != STORED_QUERY:
+    if action not in ("view-query", "view-table") or not resource:
+        return None
+    database, name = resource
+    needed: tuple[str, ...] = ()
+    if action == "view-table":
+        needed = derived.made_of(name)
+    elif name == STORED_QUERY:
+        needed = schema.SEARCHED_TABLES
+    if not needed:
         return None
 
     async def inner() -> bool | None:
-        db = datasette.databases.get(resource[0])
-        if db is None or not await is_memory(db):
+        db = datasette.databases.get(database)
+        if database == "_internal" or db is None or not await is_memory(db):
             return None
-        may = await compat.may_view(datasette, actor, resource[0], schema.SEARCHED_TABLES)
-        return None if may else False
+        # asks here again for each of them, which is made of less
+        return None if await compat.may_view(datasette, actor, database, needed) else False
 
     return inner
+
+
+# How many of the layers of ``derived`` are asked about: to judge one takes the rights on those
+# before it, which come from here too.
+_judged: ContextVar[int] = ContextVar("limbic_judged")
 
 
 def permission_resources_sql(datasette: Datasette, actor: Any, action: str) -> Any:
-    """The same for 1.0, where a trusted query asks for no rights of the tables it reads."""
-    if action != "view-query":
+    """The same for 1.0, where a view and a trusted query ask for no rights of what they read."""
+    if action == "view-query":
+        return _deny_queries(datasette, actor)
+    return _deny_tables(datasette, actor) if action == "view-table" else None
+
+
+async def _deny_queries(datasette: Datasette, actor: Any) -> Any:
+    denied = [
+        (name, STORED_QUERY)
+        for name in await memories(datasette)
+        if not await compat.may_view(datasette, actor, name, schema.SEARCHED_TABLES)
+    ]
+    return compat.deny(denied)
+
+
+async def _deny_tables(datasette: Datasette, actor: Any) -> Any:
+    """What is made of tables that the actor may not view.
+
+    Each table is asked about once; within a request Datasette keeps the answers.
+    """
+    layers = derived.layers()
+    layers = layers[: _judged.get(len(layers))]
+    if not layers:
         return None
+    denied = []
+    for database in await memories(datasette):
+        may: dict[str, bool] = {}
+        for before, layer in enumerate(layers):
+            for name, needed in layer.items():
+                for table in needed:
+                    if table not in may:
+                        may[table] = await _may_view(datasette, actor, database, table, before)
+                if not all(may[table] for table in needed):
+                    denied.append((database, name))
+    return compat.deny(denied)
 
-    async def inner() -> Any:
-        denied = [
-            name
-            for name in await memories(datasette)
-            if not await compat.may_view(datasette, actor, name, schema.SEARCHED_TABLES)
-        ]
-        return compat.deny_query(denied, STORED_QUERY)
 
-    return inner
+async def _may_view(
+    datasette: Datasette, actor: Any, database: str, table: str, layers: int
+) -> bool:
+    token = _judged.set(layers)
+    try:
+        return await compat.may_view(datasette, actor, database, (table,))
+    finally:
+        _judged.reset(token)
 
 
 def hidden_tables(datasette: Datasette) -> dict[str, Any]:

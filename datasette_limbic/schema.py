@@ -104,9 +104,15 @@ def guarded(conn: sqlite3.Connection, name: str) -> Iterator[None]:
 
 
 def has_reports(conn: sqlite3.Connection) -> bool:
-    """Whether the tables of the reports are there: a file of an earlier version has none."""
-    row = conn.execute("select 1 from main.sqlite_master where name = 'limbic_report_pending'")
-    return row.fetchone() is not None
+    """Whether the tables of the reports are there: a file of an earlier version has none.
+
+    A table of that name with other columns is another program's (``adoption.check_reports``).
+    """
+    found = conn.execute(
+        "select count(*) from pragma_table_info('limbic_report_pending', 'main')"
+        " where name in ('entity_id', 'changes', 'marked_at')"
+    ).fetchone()
+    return bool(found[0] == 3)
 
 
 def mark_for_reports(conn: sqlite3.Connection) -> None:
@@ -117,7 +123,7 @@ def mark_for_reports(conn: sqlite3.Connection) -> None:
     conn.execute(
         "insert into limbic_report_pending(entity_id)"
         " select distinct o.entity_id from limbic_stale s join observations o on o.id = s.item_id"
-        " where s.collection = 'observations'"
+        " where s.collection = 'observations' and typeof(o.entity_id) = 'integer'"
         " on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now')"
     )
 
@@ -189,6 +195,11 @@ def init(conn: sqlite3.Connection) -> list[str]:
     from . import migrations  # sqlite-utils imports numpy: not at every start of Datasette
 
     return migrations.init(conn)
+
+
+def holds(entity: object) -> bool:
+    """Whether SQLite can be asked for it: a whole number beyond 64 bits raises OverflowError."""
+    return not isinstance(entity, int) or -(1 << 63) <= entity < 1 << 63
 
 
 def is_memory(conn: sqlite3.Connection) -> bool:

@@ -57,6 +57,8 @@ def sync(
         summary.repaired = put_right(conn, settings=settings)
         full = True
     require_memory(conn)
+    if reports and not has_reports(conn):
+        init(conn)  # first: it may find names that are taken
     # nothing is touched when one of the two cannot be synced
     jobs = [Job(conn, name, model, settings, reembed) for name in COLLECTIONS]
     summary.text_added, summary.text_removed = repair_text_indexes(conn, full=full)
@@ -67,8 +69,6 @@ def sync(
     if reports:
         from .reports.keeping import keep  # numpy and scikit-learn, once there is something to do
 
-        if not has_reports(conn):
-            init(conn)
         summary.reports = keep(conn, settings=settings, progress=progress, full=full)
     if repair:
         from .integrity import check

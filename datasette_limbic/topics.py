@@ -32,10 +32,11 @@ class Topics:
     """The topics found in a list of texts.
 
     `labels` holds one topic number per text, from 0 (the largest topic), or -1 for a text with
-    nothing to go by: no letters, no vector, or mere form (a heading, a short field). `firmness` says of each text how clearly it is in its
-    topic and in no other: its silhouette, -1 to 1, 0 where it is no clearer than by chance (and for
-    a text without topic). `terms` holds the top terms of each topic, strongest first, written as
-    they mostly are; `silhouettes` how firm each topic is, the mean of its texts.
+    nothing to go by (no letters, no vector) or of mere form (a heading, a short field).
+    `firmness` says of each text how clearly it is in its topic and in no other: its silhouette,
+    -1 to 1, 0 where it is no clearer than by chance (and for a text without topic). `terms` holds
+    the top terms of each topic, strongest first, written as they mostly are; `silhouettes` how
+    firm each topic is, the mean of its texts.
 
     `apart` holds the numbers of the topics that stand apart, `silhouette` the mean of their texts,
     `diversity` is 1 + silhouette. With fewer than two such topics, or with groups no better than

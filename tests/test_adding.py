@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from embedding_helpers import BagModel, fill, fill_and_sync, registered
 
+from datasette_limbic import adding as adding_module
 from datasette_limbic import adding_input, adding_similar, connection, errors
 from datasette_limbic.adding import Adding, add_observations
 from datasette_limbic.config import Settings
 from datasette_limbic.connection import connect
+from datasette_limbic.duplicates import Observation, Thresholds
 from datasette_limbic.integrity import check
 from datasette_limbic.llm_store import transaction
 from datasette_limbic.reports.keeping import state
@@ -587,6 +589,66 @@ def test_nothing_is_compared_again_inside_the_transaction(
 
     monkeypatch.setattr(adding_similar, "find_pairs", again)
     assert _finished(synced, adding)["counts"]["flagged"] == 1
+
+
+def test_a_long_comparison_is_not_made_inside_the_transaction(
+    synced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding_module, "AT_ONCE", -1)  # any is long
+    adding = _compared(synced, item("entity 1", "red green blue grey"))
+    before = _everything(synced)
+    assert texts(synced)[2:] == []
+    add_observations(synced, [item("entity 1", "Red green blue grey")])
+    between = _everything(synced)
+    assert between != before
+    assert adding.write(synced) is False
+    assert _everything(synced) == between
+    assert not synced.in_transaction
+    adding.compare(synced)
+    assert adding.write(synced) is True
+    assert adding.answer["results"][0]["added"][0]["similar"][0]["rule"] == "exact"
+
+
+def test_others_that_never_stop_writing(
+    synced: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared so often, and no more; then nothing is written, and that is said."""
+    monkeypatch.setattr(adding_module, "AT_ONCE", -1)
+    compared = 0
+    find_pairs = adding_similar.find_pairs
+
+    def meanwhile(*args: Any, **options: Any) -> Any:
+        nonlocal compared
+        compared += 1
+        if compared <= stops_after:
+            synced.execute(
+                "update observations set content = content || '!' where id = 1",
+            )
+            synced.commit()
+        return find_pairs(*args, **options)
+
+    monkeypatch.setattr(adding_similar, "find_pairs", meanwhile)
+    stops_after = 1000
+    with pytest.raises(errors.NotRecorded, match="Send it again"):
+        add_observations(synced, [item("entity 1", "news")])
+    assert compared == adding_module.TRIES
+    assert len(texts(synced)) == 2
+    compared, stops_after = 0, adding_module.TRIES - 1
+    assert add_observations(synced, [item("entity 1", "news")])["counts"]["added"] == 1
+    assert len(texts(synced)) == 3
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "length", "long"),
+    [(10, 1, 80, False), (5000, 1, 80, False), (5000, 500, 80, True), (2, 500, 1400, True)],
+)
+def test_how_long_a_comparison_takes_is_known_before(
+    there: int, new: int, length: int, long: bool
+) -> None:
+    rows = [Observation(i, 1, "x" * length) for i in range(there + new)]
+    ids = tuple((row.id, 1) for row in rows[there:])
+    gathered = adding_similar.Gathered((1,), ids, b"", rows, None, Thresholds())
+    assert (gathered.seconds > adding_module.AT_ONCE) is long
 
 
 def test_what_was_archived_deleted_or_taken_away_meanwhile(synced: Any) -> None:

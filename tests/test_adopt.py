@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3 as stock_sqlite3
 from contextlib import closing
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from signal_log_helpers import old_memory
 
 from datasette_limbic import connection, schema
 from datasette_limbic.cli import limbic
 from datasette_limbic.errors import SchemaConflict
+from datasette_limbic.sync import sync
 
 ENTITIES = "create table entities(id integer primary key, name text);"
 REFUSED = {
@@ -137,6 +140,51 @@ TAKEN = {
     "autoincrement": "create table entities(id integer primary key autoincrement, name text);",
     "null types": "create table entities(id integer primary key, name text, entity_type text);",
 }
+
+
+def names_of_reports():
+    """(kind, name) of what the fourth migration makes, but for triggers."""
+    with closing(connection.connect(":memory:", create=True)) as conn:
+        schema.init(conn)
+        listed = dict(conn.execute("select name, type from sqlite_master where sql is not null"))
+    texts = schema.statements("reports", "report_views")
+    found = re.findall(r"create \w+ (?:if not exists )?(\w+)", "\n".join(texts))
+    assert len(found) > 15
+    return [(listed[name], name) for name in found]
+
+
+OF_REPORTS = names_of_reports()
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "create table {}(a, b)",
+        "create table {}(id integer primary key, entity_id, computed_at)",
+        "create view {} as select 1 as report, 2 as made",
+        "create table o(id); create index {} on o(id)",
+    ],
+)
+@pytest.mark.parametrize("older", [False, True], ids=["no memory", "an older memory"])
+@pytest.mark.parametrize(("kind", "name"), OF_REPORTS, ids=[name for _, name in OF_REPORTS])
+def test_a_name_of_the_reports_that_is_taken(kind, name, older, taken, made, tmp_path):
+    """Named before anything is written, by each command that would make them."""
+    ddl = taken.format(name)
+    if older:
+        path = old_memory(tmp_path / "other.db")
+        with closing(stock_sqlite3.connect(path)) as conn:
+            conn.executescript(ddl)
+    else:
+        path = made(ddl)
+    before = path.read_bytes()
+    with closing(connection.connect(path)) as conn:
+        with pytest.raises(SchemaConflict, match=rf"\b{name}\b.*rename or drop it") as caught:
+            schema.init(conn)
+        assert not conn.in_transaction
+        if older:
+            with pytest.raises(SchemaConflict, match=re.escape(str(caught.value))):
+                sync(conn)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("ddl", TAKEN.values(), ids=TAKEN)

@@ -335,7 +335,21 @@ def test_nothing_kept_yet(path, conn, models):
     conn.commit()
     kept = consolidation_report(conn, fresh=False)
     assert kept["kept"]["computed_at"] is None
-    assert kept["summary"]["duplicates"] == 0
+    unknown = {"split_candidates", "approaching", "contradictions"}
+    assert kept["reasons"] == dict.fromkeys(
+        [name for name in LISTS if name in unknown],
+        "not looked at yet: run 'datasette limbic sync'",
+    )
+    for name in unknown:
+        assert (kept[name], kept["summary"][name]) == (None, None)
+        assert name not in kept["paging"]
+    assert {name for name, count in kept["summary"].items() if count is None} == {
+        *unknown,
+        "duplicates",
+        "worth_a_look",
+    }
+    # flags may have come with an import, and counting needs no comparison
+    assert (kept["summary"]["flagged_observations"], kept["summary"]["stale_entities"]) == (0, 0)
     assert kept["similarity"]["computed"] is False
     assert kept["similarity"]["model"] is None
     assert "not computed for 3 of 3 observations" in kept["similarity"]["reason"]

@@ -437,3 +437,69 @@ def test_contradictions_join_no_cluster() -> None:
     assert pairs
     assert clusters(pairs, rows) == []
     assert clusters([], rows) == []
+
+
+# -- some of many ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [700, 1 << 20])
+def test_some_of_a_large_entity_are_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "_BLOCK", block)
+    monkeypatch.setattr(candidates, "_SPARSE_BLOCK", block)
+    monkeypatch.setattr(candidates, "NEAREST", 1000)
+    chance, numbers = random.Random(11), np.random.default_rng(11)
+    words = ["Lisbon", "Madrid", "costs", "900", "950", "tea", "likes", "Tom", "disks", "daily"]
+    texts = [
+        Observation(i, i * 3 // 150, " ".join(chance.choices(words, k=chance.randint(2, 9))))
+        for i in range(150)
+    ]
+    vectors = unit(numbers.normal(size=(150, 4)))
+    vectors[::17] = np.nan
+    all_of = find_pairs(texts, vectors, DEFAULT)
+    assert len(all_of) > 100
+    for only in ({149}, {0, 60, 61, 149}, set(range(40, 60)), {1, 500}):
+        assert find_pairs(texts, vectors, DEFAULT, only=only) == [
+            pair for pair in all_of if pair.earlier_id in only or pair.later_id in only
+        ]
+
+
+@pytest.mark.parametrize("name", ["list", "negations"])
+def test_one_of_many_is_judged_against_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each text contradicts others, and those others again."""
+    text = {
+        "list": "The server in the cellar has {} disks",
+        "negations": "The server does {} run in the cellar{}",
+    }[name]
+    values = [(n,) for n in range(2, 402)]
+    if name == "negations":
+        letters = ["".join(each) for each in itertools.product("abcdefgh", repeat=3)]
+        values = [("not" if n % 2 else "", f" {letters[n]}") for n in range(400)]
+    texts = observed(*(text.format(*each) for each in values))
+    judged = 0
+
+    def counting(*args: Any) -> Any:
+        nonlocal judged
+        judged += 1
+        return judge(*args)
+
+    monkeypatch.setattr("datasette_limbic.duplicates.pairs.judge", counting)
+    vectors = unit(np.ones((len(texts), 2)))
+    find_pairs(texts, vectors, DEFAULT, only={texts[-1].id})
+    assert 0 < judged <= 2 * SERIES * 4 * candidates.NEAREST
+
+
+def test_the_earliest_of_equals_are_taken_of_a_large_entity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same vector everywhere: what is cut away is the same for one block and for many."""
+    vectors = unit(np.ones((100, 2)))
+    starts = np.array([0, 100])
+    wanted = candidates.by_cosine(vectors, starts, 0.5)[:2]
+    monkeypatch.setattr(candidates, "_BLOCK", 1000)
+    found = candidates.by_cosine(vectors, starts, 0.5)[:2]
+    assert sorted(zip(*map(list, found), strict=True)) == sorted(
+        zip(*map(list, wanted), strict=True)
+    )
+    rows, columns, _ = candidates.by_cosine(vectors, starts, 0.5, np.array([50]))
+    assert sorted(columns[rows == 50]) == list(range(candidates.NEAREST))
+    assert sorted(rows[columns == 50]) == list(range(51, 51 + candidates.NEAREST))

@@ -185,6 +185,33 @@ def test_both_entities_of_a_move_are_looked_at_again(path):
     assert marked(path) == {1, 2}
 
 
+MOVE_OVER = {
+    "insert or replace": "insert or replace into observations(id, entity_id, content)"
+    f" values (1, 2, '{OTHER}')",
+    "replace": f"replace into observations(id, entity_id, content) values (1, 2, '{OTHER}')",
+    "update or replace": "update or replace observations set id = 1 where id = 5",
+    "update or replace of all columns": "update or replace observations set id = 1, entity_id = 2,"
+    f" content = '{OTHER}', created_at = '2026-01-01' where id = 5",
+}
+
+
+@pytest.mark.parametrize("foreign_keys", [False, True], ids=["plain", "foreign keys"])
+@pytest.mark.parametrize("statement", MOVE_OVER.values(), ids=list(MOVE_OVER))
+def test_an_observation_that_takes_the_place_of_another(path, statement, foreign_keys):
+    """REPLACE fires no trigger for the row that goes; its entity is looked at again too."""
+    written(path, statement, foreign_keys=foreign_keys)
+    assert marked(path) == {1, 2}
+    assert flags(path) == set()
+    assert pairs(path) == {(3, 4, "contradiction")}
+    kept(path)
+    keys = asked(path, "select observation_id, entity_id from _limbic_text_keys")
+    there = asked(path, "select id, entity_id from observations")
+    assert set(keys) <= set(there)
+    before = (flags(path), pairs(path))
+    kept(path, full=True)
+    assert (flags(path), pairs(path)) == before
+
+
 def test_nothing_is_left_of_an_entity_that_goes(path):
     written(path, "delete from entities where id = 1")
     for table in ("limbic_duplicates", "limbic_report_pending", "_limbic_text_keys"):

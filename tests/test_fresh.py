@@ -36,8 +36,12 @@ def memory(tmp_path):
 def seen(conn):
     """What queries of the reports find in the tables that are kept, without the dates."""
     found = {t: sorted(conn.execute(f"select {c} from {t}"), key=repr) for t, c in KEPT.items()}
-    for name in ("limbic_similar_observations", "limbic_split_candidates"):
-        without = {"similarity_flag", "found_at", "computed_at"}
+    for name in (
+        "limbic_similar_observations",
+        "limbic_split_candidates",
+        "limbic_flagged_observations",
+    ):
+        without = {"found_at", "computed_at"}
         cursor = conn.execute(f"select * from ({queries()[name]})")
         columns = [c[0] for c in cursor.description]
         found[name] = sorted(
@@ -93,6 +97,8 @@ def random_changes(path, rng):
         f"delete from embeddings where id in {ids}",
         f"update entities set entity_type = 'Sesion' where id = {rng.randint(1, 8)}",
         f"delete from entities where id = {rng.randint(1, 8)}",
+        f"update observations set similarity_flag = 0 where id in {ids}",
+        f"update observations set similarity_flag = 1 where id in {ids}",
         f"insert into observations(entity_id, content) values ({rng.randint(1, 2)}, '{LONGER}')",
     ]
     written(path, *rng.sample(changes, 3))
@@ -158,6 +164,55 @@ def test_other_settings_are_seen(path):
     with closing(connection.connect(path, readonly=True)) as conn:
         after = conn.execute("select earlier_id, later_id from limbic_duplicates").fetchall()
     assert after == now
+
+
+FLAGS = {
+    "an added repetition is flagged": (
+        [f"insert into observations(id, entity_id, content) values (6, 1, '{SAME}')"],
+        [(2, 1), (6, 1)],
+    ),
+    "the earlier one ended by itself": (["update observations set valid_to = datetime('now')"], []),
+    "a flag that a person took away": (
+        [
+            "update observations set similarity_flag = 0 where id = 2",
+            f"insert into observations(id, entity_id, content) values (6, 1, '{OTHER}')",
+        ],
+        [],
+    ),
+    "a flag without a pair": (
+        ["update observations set similarity_flag = 1 where id = 5"],
+        [(2, 1), (5, None)],
+    ),
+    "one of them is dated before": (
+        ["update observations set created_at = '2000-01-01' where id = 2"],
+        [(1, 2)],
+    ),
+    "other thresholds and a partner that ended unseen": (
+        [
+            "update limbic_settings set value = '0.9' where key = 'duplicate_threshold'",
+            "drop trigger limbic_report_observations_update",
+            "update observations set valid_to = '2020-01-01' where id = 1",
+        ],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "expected"), FLAGS.values(), ids=list(FLAGS))
+def test_flags_are_those_that_keeping_would_leave(path, statements, expected):
+    """Neither more nor less, so that counts of duplicates and of flags are of one moment."""
+    kept(path)
+    written(path, *statements)
+    asked = f"select id, similar_to from ({queries()['limbic_flagged_observations']})"
+    stored = "select id, similarity_flag from observations order by id"
+    with closing(connection.connect(path, readonly=True)) as conn:
+        before = conn.execute(stored).fetchall()
+        with fresh(conn):
+            assert sorted(conn.execute(asked).fetchall()) == expected
+        assert conn.execute(stored).fetchall() == before
+    kept(path)
+    with closing(connection.connect(path, readonly=True)) as conn:
+        assert sorted(conn.execute(asked).fetchall()) == expected
 
 
 def test_gone_after_an_exception(path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_helpers import ONE_POINT_ZERO, as_actor, base, get, get_json, links
+from view_helpers import ONE_POINT_ZERO, as_actor, base, get, get_json, links, rows, write
 
 from datasette_limbic import connection
 
@@ -128,7 +128,7 @@ async def test_a_hostile_name_in_a_cell_is_escaped_and_cut(
     page = (await get(datasette, f"/{demo_db.stem}/entities?_size=3&_sort=id")).text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    cell = re.search(r'<a href="[^"]*/-/limbic/entity/1">([^<]*)</a>', page)
+    cell = re.search(r'<a href="[^"]*/-/limbic/entity/1"><bdi>([^<]*)</bdi></a>', page)
     assert cell is not None
     assert len(cell.group(1)) < 2200
     assert cell.group(1).endswith("…")
@@ -188,7 +188,7 @@ async def test_links_of_the_search_page_run(demo_db: Path, make_datasette: Any) 
     [
         (None, set()),
         ("limbic_topics", {"/consolidation", "/duplicates/3"}),
-        ("limbic_settings", {"", "/consolidation", "/duplicates/3", "/split/3"}),
+        ("limbic_settings", {"/consolidation", "/duplicates/3", "/split/3"}),
     ],
 )
 async def test_maintenance_is_reached_from_the_database_and_from_rows_of_entities(
@@ -208,3 +208,50 @@ async def test_maintenance_is_reached_from_the_database_and_from_rows_of_entitie
     if ONE_POINT_ZERO:
         found = links((await get(datasette, f"/{demo_db.stem}/observations/3")).text)
         assert not [link for link in found if "/-/limbic/split/" in link]
+
+
+@pytest.mark.parametrize("table", ["relations", "entity_access", "co_occurrences", "limbic_topics"])
+async def test_no_page_of_ours_links_to_one_that_is_refused(
+    table: str, demo_db: Path, make_datasette: Any
+) -> None:
+    """Every link of every page that a restricted visitor gets leads to a page that they get."""
+    write(
+        demo_db,
+        ("insert into entities(name) values ('alone')", []),
+        ("insert into entities(name) values ('the same')", []),
+        (
+            "insert into observations(entity_id, content) select e.id, 'one two three' from"
+            " entities e join (select 1 union all select 2 union all select 3) where"
+            " e.name = 'the same'",
+            [],
+        ),
+        ("insert into limbic_settings(key, value) values ('split_threshold:Thing', '2')", []),
+    )
+    [(same,)] = rows(demo_db, "select id from entities where name = 'the same'")
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root)
+    ours = base(demo_db)
+    given = 0
+    for path in (
+        "",
+        "/search",
+        "/consolidation",
+        "/duplicates",
+        "/health",
+        "/imports",
+        "/imports/1",
+        "/entity/3",
+        "/split/3",
+        f"/split/{same}",
+        "/duplicates/3",
+    ):
+        response = await get(datasette, ours + path)
+        if response.status_code != 200:
+            assert response.status_code == 403, path
+            continue
+        given += 1
+        for link in {each.partition("#")[0] for each in links(response.text)}:
+            if link.startswith(f"/{demo_db.stem}"):
+                code = (await get(datasette, link)).status_code
+                assert code in (200, 302), (path, link, code)
+    assert given >= 3

@@ -388,6 +388,31 @@ TIMES = (
     "99999999999999999999",
     "nan",
     b"\xff\xfe",
+    b"2026-08-01",
+    "2026-08-01T24:00:00",
+    "2026-08-01T10:30:15utc",
+    "2026-08-01t10:30:15z",
+    "2026-08-01T10:30:15+15:00",
+    "2026-08-01T10:30:15-23:59",
+    "2026-08-01T10:30:15+24:00",
+    "2026-08-01T10:30:15+02:60",
+    "2026-08-01T10:30:15Z+02:00",
+    "2026-08-01  10:30:15",
+    "2026-08-01 10:30:15  Z",
+    "2026-08-0110:30:15",
+    "\u00a02026-08-01\n",
+    "\u30001785580215\t",
+    "0000-01-01",
+    "0001-01-01",
+    "0001-01-01T00:00:00+02:00",
+    "-62135596800",
+    "-62135596801",
+    "-99999999999",
+    "99999999999",
+    "1_785_580_215",
+    "0x10",
+    "1785580215.",
+    "2460000.5",
 )
 
 
@@ -412,10 +437,52 @@ def test_times_are_read_as_everywhere_else(stored, column, conn):
     text = queries(parametrised=True)["limbic_stale_entities"]
     found = conn.execute(f"select stale_for_days from ({text})", {**PAGE, "stale_days": 0})
     found = found.fetchall()
-    if moment is None:
+    if moment is None or moment > NOW.timestamp():
         assert found == []
     else:
         assert found == [(pytest.approx((NOW.timestamp() - moment) / 86400, abs=1e-4),)]
+
+
+CLOCKS = ["", *"10:30 10:30:15 24:00 23:59:59 25:00 10:60 10:30:60 10 1030 1:30".split()]
+CLOCKS += ["10:30:15.5", "10:30:15,123456789", "10:30:15.", "10:30.5", "00:00:00"]
+ZONES = ["", *"Z z UTC utc +02 +0200 +02:00 -05:30 -00:30 +14:00 +15:00 -2359 +24 +0260".split()]
+ZONES += ["+2", " Z", " UTC", " -0500", "  Z", "ZZ", "Z+02", "+02:00:30", " PM", "GMT"]
+DATES = (
+    "2026-08-01 2024-02-29 2026-02-29 2026-04-31 0000-01-01 0001-01-01 2026-8-1 20260801 2026-08"
+)
+NUMERIC = "0 -1 +5 .5 5. 1e9 1e308 inf nan 1_0 0x1 -62135596801 253402300799 100000000000 -5e6"
+
+
+def test_times_of_any_spelling(conn):
+    """Each that Python reads, as it reads it, and no other."""
+    r = random.Random(7)
+
+    def spelled() -> str:
+        middle = r.choice(NUMERIC.split())
+        if r.random() < 0.9:
+            middle = r.choice([*DATES.split(), *["2026-08-01"] * 9])
+            middle += r.choice([*"TTTTT t", "", "  ", "_"])
+            middle += r.choice(CLOCKS) + r.choice(ZONES)
+        return r.choice(["", "", " ", "\n"]) + middle + r.choice(["", "", " ", "\t", "\u2003"])
+
+    stored = sorted({spelled() for _ in range(10_000)})
+    ids = range(1, len(stored) + 1)
+    conn.execute("delete from entities")
+    conn.executemany(
+        "insert into entities(id, name, created_at) values (?1, 'entity ' || ?1, ?2)",
+        zip(ids, stored, strict=True),
+    )
+    text = queries(parametrised=True)["limbic_stale_entities"]
+    found = dict(
+        conn.execute(f"select created_at, stale_for_days from ({text})", {**PAGE, "stale_days": 0})
+    )
+    days = {
+        each: (NOW.timestamp() - moment) / 86400
+        for each in stored
+        if (moment := times.parse_time(each)) is not None and moment < NOW.timestamp()
+    }
+    assert len(days) > 500
+    assert found == {each: pytest.approx(value, abs=1e-4) for each, value in days.items()}
 
 
 # Datasette's own pages ---------------------------------------------------------------------------
@@ -464,7 +531,7 @@ async def test_pages_json_and_csv_of_datasette(view, full_db, make_datasette):
         ("limbic_large_entities", "observations", "gt", 20),
         ("limbic_large_entities", "size_ratio", "gte", 1.3),
         ("limbic_split_candidates", "status", "exact", "approaching"),
-        ("limbic_split_candidates", "split_score", "gt", 1.5),
+        ("limbic_split_candidates", "split_score", "gt", 1.7),
         ("limbic_split_candidates", "changed_since", "exact", 0),
         ("limbic_flagged_observations", "cosine", "gte", 0.9),
         ("limbic_flagged_observations", "access_count", "gt", 5),

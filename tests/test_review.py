@@ -73,3 +73,15 @@ def test_now_moves_what_is_stale_and_what_is_due(demo_db: Path) -> None:
     )
     assert early["counts"]["stale_entities"] > before["counts"]["stale_entities"]
     assert (unread["reviewed"], unread["review_due"]) == (None, None)
+
+
+def test_what_was_never_compared_is_not_known(demo_db: Path) -> None:
+    write(demo_db, ("delete from limbic_reports", []), ("delete from limbic_duplicates", []))
+    found = json.loads(run("status", demo_db, "--json"))["review"]
+    assert found["reason"] == "not looked at yet: run 'datasette limbic sync'"
+    unknown = {name for name, count in found["counts"].items() if count is None}
+    assert unknown == {"split_candidates", "approaching", "contradictions"}
+    kept(demo_db)
+    found = json.loads(run("status", demo_db, "--json"))["review"]
+    assert found["reason"] is None
+    assert None not in found["counts"].values()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3 as stock_sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -442,3 +445,82 @@ def test_snapshots_hold_what_is_valid_now(stock, start, end, inside):
     (text,) = stock.execute("select content from entity_snapshots where id = 1").fetchone()
     assert ("likes tea" in text) == inside
     assert ("works_on → Atlas" in text) == (inside or start is not None)
+
+
+# What no SQLite of before 3.25 can parse, and from which version on it can. One statement of these
+# in a file keeps an older program from opening it at all.
+YOUNGER = {
+    "an upsert of any conflict (3.35)": r"on conflict\s+do update",
+    "iif() (3.32)": r"\biif\s*\(",
+    "a hint to materialise (3.35)": r"\bmaterialized\b",
+    "returning (3.35)": r"\breturning\b",
+    "a filter of an aggregate (3.30)": r"\)\s*filter\s*\(",
+    "a window (3.25)": r"\)\s*over\b|\bwindow\b",
+    "an order of nulls (3.30)": r"\bnulls\s+(first|last)\b",
+    "an arrow (3.38)": r"->",
+    "a column that is computed (3.31)": r"\bgenerated\b|\)\s*(stored|virtual)\b",
+    "a strict table (3.37)": r"\)\s*(without\s+rowid\s*,\s*)?strict\b",
+    "a right or full join (3.39)": r"\b(right|full)\s+(outer\s+)?join\b",
+    "distinct from (3.39)": r"\bis\s+(not\s+)?distinct\s+from\b",
+    "underscores in a number (3.46)": r"\b\d+_\d",
+    "a function (3.35 to 3.50)": r"\b(acos|asin|atan2?|ceil|ceiling|concat|concat_ws|cos|degrees"
+    r"|exp|floor|format|if|jsonb?_?\w*|ln|log|log10|log2|mod|octet_length|pi|pow|power|radians|sign|sin"
+    r"|sqrt|string_agg|tan|timediff|trunc|unhex|unistr|unixepoch)\s*\(",
+}
+
+
+def younger(sql):
+    """What of a statement an older SQLite does not know; comments and texts are none of it."""
+    bare = re.sub(r"'(?:[^']|'')*'", "''", re.sub(r"--[^\n]*", "", sql)).lower()
+    return [name for name, pattern in YOUNGER.items() if re.search(pattern, bare)]
+
+
+def test_what_stays_in_the_file_is_known_to_old_programs(empty_db):
+    with closing(connection.connect(empty_db, readonly=True)) as conn:
+        stored = conn.execute(
+            "select name, sql from sqlite_master where sql is not null and sql not like"
+            " 'create virtual table%'"
+        ).fetchall()
+    assert len(stored) > 80
+    assert {name: found for name, sql in stored if (found := younger(sql))} == {}
+
+
+@pytest.mark.parametrize(
+    ("sql", "known"),
+    [
+        ("insert into t select 1 where 1 on conflict do update set a = 2", False),
+        ("insert into t values (1) on conflict\n  do update set a = 2", False),
+        ("insert into t values (1) on conflict(a) do update set a = 2", True),
+        ("insert into t values (1) on conflict do nothing", True),
+        ("select iif(a, 1, 2) from t", False),
+        ("with c as not materialized (select 1) select * from c", False),
+        ("insert into t values (1) returning a", False),
+        ("select count(*) filter (where a) from t", False),
+        ("select count(*) over (order by a) from t", False),
+        ("select a from t order by a nulls last", False),
+        ("select a ->> '$.b' from t", False),
+        ("select json_extract(a, '$.b') from t", False),
+        ("create table t(a, b as (a + 1) stored)", False),
+        ("create table t(a text) without rowid, strict", False),
+        ("select 1 from t full join u", False),
+        ("select a is not distinct from b from t", False),
+        ("select 1_000", False),
+        ("select sqrt(a), unixepoch() from t", False),
+        ("select 'iif(1)', a from t -- returning", True),
+        ("select julianday(a), max(a, b), group_concat(a) from t", True),
+    ],
+)
+def test_what_old_programs_know(sql, known):
+    assert (younger(sql) == []) is known
+
+
+def test_no_upsert_is_without_its_conflict():
+    """Nor what we run ourselves: it says which conflict is meant, and any SQLite reads it."""
+    package = Path(schema.__file__).parent
+    texts = [
+        path.read_text("utf-8") for path in package.rglob("*") if path.suffix in (".py", ".sql")
+    ]
+    # a text of Python may go on in the next line
+    found = [re.findall(r'on conflict[\s"]+do update[^"\n]*', text, re.I) for text in texts]
+    assert sum("on conflict(" in text for text in texts) > 5
+    assert [each for each in found if each] == []

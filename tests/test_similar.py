@@ -12,6 +12,7 @@ from view_helpers import digest
 
 from datasette_limbic import api, connection
 from datasette_limbic.errors import BadParameter, NotAMemory, UnknownEntity
+from datasette_limbic.reports import similar
 from datasette_limbic.reports.across import SHOWN, across_entities
 from datasette_limbic.reports.name_clashes import folded, name_clashes
 
@@ -242,8 +243,8 @@ def test_what_ended_is_left_out(path):
 
 def test_whole_memory(path):
     found = find_all(path)
-    assert found["looked_at"]["fresh"] is True
-    assert found["looked_at"]["changed_since"] == 0
+    assert found["kept"]["fresh"] is True
+    assert found["kept"]["changed_since"] == 0
     assert found["counts"] == {"duplicate": 1, "contradiction": 1, "look": 0}
     assert found["rules"] == {
         "duplicate": {"exact": 1},
@@ -262,16 +263,20 @@ def test_whole_memory(path):
 
 def test_as_kept(path):
     found = find_all(path, fresh=False)
-    assert (found["looked_at"]["computed_at"], found["pairs"]) == (None, [])
-    assert found["looked_at"]["changed_since"] == 2
+    assert found["kept"]["computed_at"] is None
+    assert found["reason"] == "not looked at yet: run 'datasette limbic sync'"
+    for unknown in ("pairs", "counts", "rules", "across_entities"):
+        assert found[unknown] is None, unknown
+    assert found["name_clashes"]["count"] == 0
+    assert found["kept"]["changed_since"] == 2
     kept(path)
     found = find_all(path, fresh=False)
     assert ids(found["pairs"]) == [(1, 2), (3, 4)]
     written(path, f"update observations set content = '{OTHER}' where id = 2")
     found = find_all(path, fresh=False)
     assert ids(found["pairs"]) == [(3, 4)]
-    assert found["looked_at"]["changed_since"] == 1
-    assert found["looked_at"]["computed_at"]
+    assert found["kept"]["changed_since"] == 1
+    assert found["kept"]["computed_at"]
     again = find_all(path)
     assert ids(again["pairs"]) == [(3, 4)]
     assert again["across_entities"]["count"] == 1  # 2 and 5, seen without being kept
@@ -292,7 +297,7 @@ def test_a_file_of_before(path):
         conn.execute("insert into entities(name) values ('ONE')")
         conn.commit()
     found = find_all(path, fresh=False)
-    assert (found["pairs"], found["across_entities"], found["looked_at"]) == (None, None, None)
+    assert (found["pairs"], found["across_entities"], found["kept"]) == (None, None, None)
     assert "datasette limbic sync" in found["reason"]
     assert found["name_clashes"]["count"] == 1
     assert ids(find_all(path)["pairs"]) == [(1, 2), (3, 4)]
@@ -487,3 +492,94 @@ def test_a_name_of_bytes(path):
     written(path, "insert into entities(name) values (x'4f4e45'), (x'ff')")
     (group,) = clashes(path)["groups"]
     assert {m["id"] for m in group["members"]} >= {1}
+
+
+# as kept, or compared ---------------------------------------------------------------------------
+
+ASIDE = [
+    None,
+    "delete from embeddings where id = '2'",
+    "update embeddings set embedding = x'00' where id = '2'",
+    "insert or ignore into limbic_stale(collection, item_id) values ('observations', 2)",
+    "update embeddings set content_hash = x'00' where id = '2';"
+    "insert or ignore into limbic_stale(collection, item_id) values ('observations', 2)",
+]
+
+
+def both(path, **options):
+    """The answer from what is kept, and that of comparing now."""
+    with closing(connection.connect(path, readonly=True)) as conn:
+        found = [
+            similar.answer(asked, similar.compare(asked))
+            for asked in (
+                similar.read_alike(conn, 1, fresh=fresh, **options) for fresh in (False, True)
+            )
+        ]
+    return found
+
+
+@pytest.mark.parametrize("aside", ASIDE)
+def test_what_is_kept_answers_as_comparing_does(path, aside):
+    written(path, f"insert into observations(id, entity_id, content) values (6, 1, '{LONGER}')")
+    with closing(connection.connect(path)) as conn:
+        rows = {i: blob(1.0, 0.1 * i) for i in (1, 2, 3, 6)}
+        store(conn, "observations", rows)
+        if aside:
+            conn.executescript(aside)
+    kept(path)
+    before, now = both(path)
+    assert before["kept"]["computed_at"]
+    assert now["kept"] is None
+    assert now["counts"]["pairs"] >= 2
+    assert now["counts"]["contradictions"] == 1
+    assert {**before, "kept": None} == now
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update observations set content = 'another text' where id = 1",
+        "insert into observations(entity_id, content) values (1, 'new')",
+        "update observations set valid_to = datetime('now', '-1 second') where id = 1",
+        "insert or replace into limbic_settings(key, value) values ('containment_threshold', 0.5)",
+        "delete from limbic_reports",
+        "update limbic_reports set computed_at = null",
+    ],
+)
+def test_what_has_changed_is_compared(path, change):
+    kept(path)
+    assert both(path)[0]["kept"]
+    written(path, change)
+    one, other = both(path)
+    assert one == other
+    assert one["kept"] is None
+
+
+def test_time_alone_ends_what_is_kept(path):
+    written(path, "update observations set valid_to = datetime('now', '+1 hour') where id = 1")
+    kept(path)
+    written(path, "update limbic_reports set computed_at = datetime('now', '-2 hours')")
+    assert both(path)[0]["kept"]
+    written(
+        path,
+        "drop trigger if exists limbic_report_observations_update",
+        "update observations set valid_to = datetime('now', '-1 hour') where id = 1",
+        "delete from limbic_report_pending",
+    )
+    assert both(path)[0]["kept"] is None
+
+
+@pytest.mark.parametrize(
+    "thresholds", [{"threshold": 0.5}, {"containment_threshold": 1}, {"look": 0.1}]
+)
+def test_other_thresholds_are_compared(path, thresholds):
+    kept(path)
+    assert both(path, **thresholds)[0]["kept"] is None
+    with closing(connection.connect(path, readonly=True)) as conn:
+        asked = similar.read_alike(conn, 1, fresh=False)
+        # those in force, typed in
+        same = {
+            "threshold": asked.thresholds.cosine,
+            "containment_threshold": asked.thresholds.containment,
+        }
+    assert both(path, **same)[0]["kept"]

@@ -20,8 +20,15 @@ from datasette_limbic import api, connection, schema
 from datasette_limbic.errors import BadParameter, NotAMemory, UnknownEntity
 from datasette_limbic.report_settings import ReportSettings
 from datasette_limbic.reports import keeping, split_analysis
+from datasette_limbic.reports.consolidation import consolidation_report
+from datasette_limbic.reports.similar import find_duplicate_observations
 from datasette_limbic.reports.split_proposal import STAYS, proposal
-from datasette_limbic.reports.split_subject import SplitObservation, Subject, read_subject
+from datasette_limbic.reports.split_subject import (
+    SplitObservation,
+    Subject,
+    approaching_from,
+    read_subject,
+)
 from datasette_limbic.reports.splits import (
     analyze_entity_split,
     find_split_candidates,
@@ -506,7 +513,7 @@ def test_settings_that_cannot_be_used_are_named(conn: Any) -> None:
     conn.execute("insert into limbic_settings(key, value) values ('split_threshold:Tool', 'many')")
     found = analyze_entity_split(conn, "Atlas")
     assert found["threshold"] == 20
-    assert "split_threshold:Tool" in found["settings_warnings"][0]
+    assert "split_threshold:Tool" in found["warnings"][0]
     conn.rollback()
 
 
@@ -541,3 +548,90 @@ def test_a_transaction_of_the_caller_stays_open(conn: Any) -> None:
     assert conn.in_transaction
     conn.rollback()
     assert analyze_entity_split(conn, "Atlas")["needs_split"]
+
+
+@pytest.mark.parametrize("entity", [True, False, 1.0, None, b"one", [1]])
+def test_what_is_neither_an_id_nor_a_name(conn: Any, entity: Any) -> None:
+    add(conn, "one", "Tool", [])
+    for function in (analyze_entity_split, propose_entity_split, find_duplicate_observations):
+        with pytest.raises(BadParameter, match="use an id, a whole number, or a name"):
+            function(conn, entity)
+
+
+@pytest.mark.parametrize(
+    "function", [analyze_entity_split, propose_entity_split, find_duplicate_observations]
+)
+def test_the_same_help_everywhere_with_an_unknown_name(conn: Any, function: Any) -> None:
+    add(conn, "Acequia", "Tool", [])
+    for entity, says in (
+        ("acequía", r"has no entity with the name 'acequía': did you mean 'Acequia'\?$"),
+        (7, "has no entity with the id 7: search for it by name$"),
+        (2**70, f"has no entity with the id {2**70}: search for it by name$"),
+    ):
+        with pytest.raises(UnknownEntity, match=says):
+            function(conn, entity)
+
+
+@pytest.mark.parametrize("name", ["limit", "offset"])
+@pytest.mark.parametrize("value", ["x", 1.5, "1.5", -1, True, float("nan"), [], 10**30])
+def test_cuts_of_the_list_that_cannot_be(conn: Any, name: str, value: Any) -> None:
+    with pytest.raises(BadParameter, match=f"^{name} is "):
+        find_split_candidates(conn, **{name: value})
+
+
+def test_cuts_of_the_list_may_be_text(conn: Any) -> None:
+    for name in ("one", "two", "three"):
+        add(conn, name, "Tool", texts(24))
+    whole = find_split_candidates(conn)["candidates"]
+    assert len(whole) == 3
+    found = find_split_candidates(conn, limit="1", offset="1")
+    assert found["candidates"] == whole[1:2]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "approaching"), [(1, 1), (4, 4), (5, 4), (6, 5), (7, 6), (20, 16), (25, 20)]
+)
+def test_approaching_is_never_below_four_fifths(threshold: int, approaching: int) -> None:
+    assert approaching_from(threshold) == approaching
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("ПРОЕКТ", "Проект"),
+        ("проект", "ПРОЕКТ"),
+        ("Έργο", "ΕΡΓΟ"),
+        ("STRASSE", "Straße"),
+        ("Žurnál", "zurnal"),
+        ("プロジェクト", "プロジェクト"),
+    ],
+)
+def test_types_of_every_script_count_the_same_everywhere(conn: Any, key: str, kind: str) -> None:
+    conn.execute(
+        "insert into limbic_settings(key, value) values (?, '25')", [f"split_threshold:{key}"]
+    )
+    number = add(conn, "one", kind, texts(24))
+    large = add(conn, "two", kind, texts(26))
+    keeping.keep(conn)
+    report = consolidation_report(conn, fresh=False)
+    assert [row["id"] for row in report["large_entities"]] == [large]
+    assert [row["id"] for row in report["split_candidates"]] == [large]
+    assert [row["id"] for row in report["approaching"]] == [number]
+    for fresh in (True, False):
+        listed = find_split_candidates(conn, fresh=fresh)["candidates"]
+        assert {row["id"]: (row["status"], row["threshold"]) for row in listed} == {
+            number: ("approaching", 25),
+            large: ("split", 25),
+        }
+    for entity in (number, large):
+        assert analyze_entity_split(conn, entity)["threshold"] == 25
+
+
+def test_what_holds_goes_by_the_moment_that_is_asked_for(conn: Any) -> None:
+    number = add(conn, "one", "Tool", texts(25))
+    conn.execute("update observations set valid_to = '2100-01-01'")
+    conn.commit()
+    for now, large in (("2099-12-31", [number]), ("2100-01-02", [])):
+        report = consolidation_report(conn, now=now)
+        assert [row["id"] for row in report["large_entities"]] == large
+        assert report["summary"]["observations"] == 25 * len(large)

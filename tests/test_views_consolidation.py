@@ -61,7 +61,7 @@ async def test_the_page_shows_counts_lists_and_where_they_lead(demo_db, make_dat
         for topic in row["topics"]:
             assert f"{topic['label']} ({topic['size']})" in words
     stale = body["stale_entities"][0]
-    assert f"{stale['entity_type']} {stale['standing']} {stale['stale_for_days']:.0f} days" in words
+    assert f"{stale['entityType']} {stale['standing']} {stale['stale_for_days']:.0f} days" in words
     assert f"/{demo_db.stem}/limbic_stale_entities" in found
     assert f"/{demo_db.stem}/limbic_similar_observations?kind=contradiction" in found
     assert f"/{demo_db.stem}/limbic_similar_observations?kind=duplicate" in found
@@ -142,7 +142,7 @@ async def test_long_lists_lead_to_the_whole(demo_db, make_datasette):
         ("?list=nothing", "list is 'nothing': use one of split_candidates"),
         ("?page=2", "page is 2: say of which list"),
         ("?page=0", "page is '0'"),
-        ("?size=1001", "size is 1001"),
+        ("?size=1001", "size is '1001': use a whole number from 1 to 1000"),
         ("?now=soon", "now is 'soon'"),
     ],
 )
@@ -178,7 +178,12 @@ async def test_empty_states_differ(demo_db, empty_db, path, make_datasette):
     words = text_of((await get(datasette, page(path))).text)
     assert "Observations have not been compared yet" in words
     assert f"Run datasette limbic sync {path.stem}.db" in words
-    assert words.count("Not known yet.") == len(KEPT_LISTS)
+    assert words.count("Not looked at yet: run &#39;datasette limbic sync&#39;.") == 3
+    assert "No observation is flagged." in words
+    assert "Contradictions? – Flagged observations 0 Split candidates – Approaching –" in words
+    assert "Duplicates – pairs Worth a look – pairs" in words
+    only = text_of((await get(datasette, page(path, "?list=contradictions"))).text)
+    assert "Not looked at yet" in only
     assert NOTHING["stale_entities"] in words
     with closing(connect(path)) as conn:
         from datasette_limbic.reports import keeping
@@ -187,7 +192,7 @@ async def test_empty_states_differ(demo_db, empty_db, path, make_datasette):
     words = text_of((await get(datasette, page(path))).text)
     for nothing in NOTHING.values():
         assert nothing in words
-    assert "Not known yet." not in words
+    assert "Not looked at yet" not in words
     assert "Similarity was not computed for 1 of 1 observations" in words
 
 
@@ -296,7 +301,8 @@ async def test_a_file_of_an_earlier_version(immutable, demo_db, make_datasette):
     response = await get(datasette, page(demo_db))
     words = text_of(response.text)
     assert "made by an earlier version and keeps no reports: run" in words
-    assert words.count("Not known:") == len(KEPT_LISTS)
+    # once on top, once for each list
+    assert words.count("This file was made by an earlier version") == len(KEPT_LISTS) + 1
     assert body["stale_entities"][0]["name"] in words
     for name in KEPT_LISTS:
         only = await get(datasette, page(demo_db, f"?list={name}"))

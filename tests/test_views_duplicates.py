@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 import re
-import time
-from contextlib import closing
+import sys
+import threading
+from contextlib import closing, contextmanager
+from functools import partial
 from html import unescape
 
 import pytest
@@ -13,8 +17,11 @@ from embedding_helpers import blob, store
 from view_helpers import ONE_POINT_ZERO, base, digest, get, get_json, links, text_of
 
 from datasette_limbic import connection, schema
+from datasette_limbic.duplicates import find_pairs
+from datasette_limbic.reports import similar
 from datasette_limbic.reports.queries import queries
-from datasette_limbic.views.duplicates_display import SHOWN, marked, scores
+from datasette_limbic.views import duplicates, duplicates_display, working
+from datasette_limbic.views.duplicates_display import PAIR_STEPS, SHOWN, Budget, marked, scores
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'text' said here"
 
@@ -49,7 +56,7 @@ async def test_one_entity(path, make_datasette):
     html = await page(datasette, f"{base(path)}/duplicates/1")
     words = text_of(html)
     assert "Duplicates of one" in words
-    assert "4 observations compared just now, nothing was changed" in words
+    assert "4 observations as kept on " in words
     assert "Similarity was not computed:" in words
     duplicates = text_of(section(html, "pairs"))
     assert "The same text, but for case" in duplicates
@@ -208,7 +215,7 @@ async def test_whole_memory(path, make_datasette):
     assert "ONE Generic, 0 observations" in names
     body = await get_json(datasette, f"{base(path)}/duplicates.json")
     assert body["counts"] == {"duplicate": 1, "contradiction": 1, "look": 0}
-    assert body["looked_at"]["computed_at"]
+    assert body["kept"]["computed_at"]
     assert (body["across_entities"]["count"], body["name_clashes"]["count"]) == (1, 1)
     assert digest(path) == before
 
@@ -337,12 +344,113 @@ def test_marked(one, other, marks):
         assert unescape(re.sub("</?mark>", "", str(html))) == text
 
 
-def test_marked_is_bounded():
-    started = time.monotonic()
-    first, second = marked("a b " * 30_000, "b a c " * 30_000)
-    assert time.monotonic() - started < 5
-    assert len(unescape(re.sub("</?mark>", "", str(first)))) == SHOWN
-    assert str(second).endswith("…</mark>") or str(second).endswith("…")
+ONE_WORD_EACH = ("a b " * 30_000, "b a c " * 30_000)
+
+
+@contextmanager
+def lines_of_difflib(most):
+    """Fails as soon as difflib runs more lines than that; several make a step of comparing."""
+    ran = 0
+
+    def line(frame, event, arg):
+        nonlocal ran
+        ran += event == "line"
+        if ran > most:
+            pytest.fail(f"difflib ran more than {most:,} lines")
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda f, *_: line if f.f_code.co_filename == difflib.__file__ else None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ONE_WORD_EACH,
+        ("a " * 600, "a " * 599 + "b"),
+        ("a " * 600, "b " + "a " * 599),
+        ("x y z " * 200, "z y x " * 200),
+        (", " * 640, ", . " * 320),
+        (
+            " ".join("abcdefgh"[i % 8] for i in range(600)),
+            " ".join("hgfedcba"[i % 7] for i in range(600)),
+        ),
+        ("," * 1280, ".," * 640),
+    ],
+)
+def test_the_work_of_marking_is_bounded(one, other):
+    with lines_of_difflib(10 * PAIR_STEPS):
+        first, second = marked(one, other)
+    for text, html in ((one, first), (other, second)):
+        shown = unescape(re.sub("</?mark>", "", str(html)))
+        assert len(shown) == min(len(text), SHOWN)
+        assert shown.startswith(text[: SHOWN - 1])
+
+
+def test_beyond_the_bound_words_are_marked_that_stand_nowhere_in_the_other():
+    one, other = "a b " * 150 + "Only here, b", "B A C " * 100
+    first, second = marked(one, other)
+    assert re.findall("<mark>(.*?)</mark>", str(first)) == ["Only here,"]
+    assert re.findall("<mark>(.*?)</mark>", str(second)) == ["C"] * 100
+
+
+def test_the_work_of_a_page_is_bounded_too(monkeypatch):
+    pairs = [
+        (
+            {
+                "earlier": {"content": ONE_WORD_EACH[0]},
+                "later": {"content": ONE_WORD_EACH[1]},
+                "rule": "cosine",
+                "cosine": 0.9,
+                "containment": 0.9,
+            },
+            "duplicate",
+        )
+        for _ in range(50)
+    ]
+    monkeypatch.setattr(duplicates_display, "Budget", partial(Budget, 3 * PAIR_STEPS))
+    # a list of the places of each word is made for every pair: a few lines a word
+    with lines_of_difflib(10 * 3 * PAIR_STEPS + 50 * 8 * SHOWN):
+        duplicates_display.decorate(pairs)
+    assert all("<mark>c</mark>" in pair["later"]["_text"] for pair, _ in pairs)
+
+
+@pytest.mark.parametrize("name", ["entity", "duplicates", "memory"])
+async def test_the_form_leads_to_its_own_page(tmp_path, make_datasette, name):
+    path = made(tmp_path / f"{name}.db")
+    html = await page(make_datasette(path), f"{base(path)}/duplicates/1")
+    assert f'action="{base(path)}/duplicates/1"' in html
+
+
+def test_what_a_pair_did_not_need_is_left_for_the_next():
+    budget = Budget(1000)
+    for _ in range(100):
+        first, _ = marked("it runs on port 8080", "it runs on port 9090", budget)
+        assert str(first) == "it runs on port <mark>8080</mark>"
+        if budget.left < 100:
+            break
+    else:
+        pytest.fail("nothing was counted")
+    assert budget.left > 0
+
+
+@pytest.mark.parametrize("url", ["/duplicates/1", "/duplicates"])
+async def test_texts_are_compared_beside_the_event_loop(path, make_datasette, monkeypatch, url):
+    kept(path)
+    threads = []
+
+    def watched(*args):
+        threads.append(threading.current_thread())
+        return marked(*args)
+
+    monkeypatch.setattr(duplicates_display, "marked", watched)
+    await page(make_datasette(path), f"{base(path)}{url}")
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize(
@@ -354,3 +462,78 @@ def test_marked_is_bounded():
 )
 def test_scores(cosine, containment, words):
     assert scores({"cosine": cosine, "containment": containment}) == words
+
+
+# compared in turn -------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="comparing")
+def watched_comparing(monkeypatch):
+    """Names of the threads that compared; few texts are many."""
+    threads = []
+
+    def watched(*args, **options):
+        threads.append(threading.current_thread().name)
+        return find_pairs(*args, **options)
+
+    monkeypatch.setattr(similar, "find_pairs", watched)
+    monkeypatch.setattr(duplicates, "FEW", 0)
+    monkeypatch.setattr(duplicates, "WORKER", working.Worker("one-worker", waiting=1))
+    return threads
+
+
+async def test_what_is_kept_is_not_compared(path, make_datasette, comparing):
+    kept(path)
+    datasette = make_datasette(path)
+    body = await get_json(datasette, f"{base(path)}/duplicates/1.json")
+    assert body["kept"]["computed_at"]
+    assert body["counts"]["pairs"] == 1
+    html = await page(datasette, f"{base(path)}/duplicates/1")
+    assert f"as kept on {body['kept']['computed_at']}, nothing has changed since" in html
+    assert comparing == []
+
+
+async def test_a_comparison_is_made_once_and_beside_everything_else(
+    path, make_datasette, comparing
+):
+    datasette = make_datasette(path)
+    url = f"{base(path)}/duplicates/1"
+    found = [await get_json(datasette, f"{url}.json{more}") for more in ("", "?page=2")]
+    assert [body["kept"] for body in found] == [None, None]
+    assert found[0]["counts"] == found[1]["counts"]
+    assert "compared just now" in text_of(await page(datasette, url))
+    assert len(comparing) == 1
+    assert comparing[0].startswith("one-worker")
+    # another comparison: of other thresholds, of other texts
+    await get_json(datasette, f"{url}.json?threshold=0.5")
+    assert len(comparing) == 2
+    written(path, "update observations set content = 'Status: lost' where id = 3")
+    body = await get_json(datasette, f"{url}.json")
+    assert body["contradictions"][0]["difference"] == "status: lost / closed"
+    assert len(comparing) == 3
+
+
+async def test_too_many_comparisons_are_refused_and_others_answered(
+    path, make_datasette, monkeypatch, comparing
+):
+    go_on, began = threading.Event(), threading.Event()
+
+    def slow(*args):
+        began.set()
+        assert go_on.wait(20)
+        return similar.compare(*args)
+
+    monkeypatch.setattr(duplicates, "compare", slow)
+    datasette = make_datasette(path)
+    await datasette.invoke_startup()
+    url = f"{base(path)}/duplicates/1.json"
+    first = asyncio.ensure_future(get_json(datasette, url))
+    try:
+        assert await asyncio.to_thread(began.wait, 20)
+        body = await get_json(datasette, f"{url}?threshold=0.5", 503)
+        assert "try again" in body["error"]
+        await get_json(datasette, f"{base(path)}/duplicates.json")
+        assert not first.done()
+    finally:
+        go_on.set()
+    assert (await asyncio.wait_for(first, 20))["counts"]["pairs"] == 1

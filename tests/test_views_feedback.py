@@ -214,7 +214,7 @@ def way_back(response: Any) -> dict[str, str]:
 def said(page: str) -> str:
     """What the page says was rated in this search; '' where it says nothing."""
     found = re.search(r'role="status"><strong>Rated in this search:</strong> (.*?)\.</p>', page)
-    return unescape(found[1]) if found else ""
+    return unescape(re.sub("</?bdi>", "", found[1])) if found else ""
 
 
 LOGGED = """select s.uid, s.query, s.mode, s.strategy, s.result_limit, s.now, s.parameters,

@@ -25,8 +25,10 @@ from view_helpers import (
     write,
 )
 
-from datasette_limbic import embedding, permissions
+from datasette_limbic import adding as adding_module
+from datasette_limbic import adding_similar, embedding, permissions
 from datasette_limbic.connection import connect
+from datasette_limbic.views import observations
 
 FACT = "In winter the kiosk at the corner sells 12 roasted chestnuts a bag"
 BODY = {"observations": [{"entityName": "Kiosk", "contents": [FACT]}]}
@@ -217,23 +219,34 @@ async def test_other_sites_and_forms_cannot_add(kiosk: Path, make_datasette: Any
     for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}):
         response = await post(datasette, url(kiosk), BODY, headers=headers)
         assert response.status_code == 403
-    for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data"):
-        response = await post(datasette, url(kiosk), "entity=Kiosk", kind=kind, actor=None)
-        # 0.65 may ask for its token first
-        assert response.status_code in (400, 403)
-        if response.status_code == 400:
-            assert "this takes JSON and no form" in response.json()["error"]
     assert digest(kiosk) == before
 
 
-@pytest.mark.skipif(not ONE_POINT_ZERO, reason="0.65 asks a form for its token first")
-async def test_a_form_is_told_to_send_json(kiosk: Path, make_datasette: Any) -> None:
-    datasette = editing_datasette(make_datasette, kiosk)
-    response = await post(
-        datasette, url(kiosk), "entity=Kiosk", kind="application/x-www-form-urlencoded"
-    )
-    assert response.status_code == 400
-    assert "content-type: application/json" in response.json()["error"]
+@pytest.mark.parametrize(
+    "kind",
+    [
+        None,
+        "",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "text/plain; application/json",
+        "application/jsonx",
+        "multipart/form-data; boundary=x",
+    ],
+)
+@pytest.mark.parametrize("path", ["", ".json"])
+@pytest.mark.parametrize("actor", [None, AGENT])
+async def test_what_is_not_sent_as_json_is_refused_in_json(
+    actor: Any, path: str, kind: str | None, kiosk: Path, make_datasette: Any
+) -> None:
+    """On both lines, with a cookie and without: a browser sends it with any form."""
+    datasette = editing_datasette(make_datasette, kiosk, allow=True)
+    before = digest(kiosk)
+    found = await post_json(datasette, url(kiosk) + path, BODY, 400, kind=kind, actor=actor)
+    assert "content-type: application/json" in found["error"]
+    assert digest(kiosk) == before
+    sent = {"headers": {"content-type": "application/json; charset=utf-8"}, "kind": None}
+    assert (await post_json(datasette, url(kiosk) + path, BODY, actor=actor, **sent))["ok"]
 
 
 async def test_get_is_no_way_to_add(kiosk: Path, make_datasette: Any) -> None:
@@ -339,6 +352,56 @@ async def test_a_slow_model_keeps_nobody_waiting(
         go_on.set()
     found = await asyncio.wait_for(adding, 30)
     assert found["search"]["updated"]
+
+
+async def test_a_long_comparison_keeps_nobody_waiting(
+    kiosk: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While texts are compared, pages are answered and others write, to the same entity too; what
+    they wrote is compared as well."""
+    datasette = editing_datasette(make_datasette, kiosk)
+    await datasette.invoke_startup()
+    started, go_on = threading.Event(), threading.Event()
+    threads: list[str] = []
+    find_pairs = adding_similar.find_pairs
+
+    def slow(*args: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        started.set()
+        assert go_on.wait(20)
+        return find_pairs(*args, **options)
+
+    monkeypatch.setattr(adding_similar, "find_pairs", slow)
+    monkeypatch.setattr(observations, "AT_ONCE", -1)
+    monkeypatch.setattr(adding_module, "AT_ONCE", -1)
+    adding = asyncio.ensure_future(post_json(datasette, url(kiosk), BODY))
+    try:
+        assert await asyncio.to_thread(started.wait, 20)
+        await get_json(datasette, f"{base(kiosk)}.json")
+        await datasette.get_database("demo").execute_write(
+            "insert into observations(entity_id, content) values (9001, ?)", [FACT.upper()]
+        )
+        assert not adding.done()
+    finally:
+        go_on.set()
+    found = await asyncio.wait_for(adding, 30)
+    assert found["results"][0]["added"][0]["similar"][0]["rule"] == "exact"
+    assert len(threads) == 2
+    assert all(name.startswith("limbic-compare") for name in threads)
+
+
+async def test_long_comparisons_at_once_all_end(
+    kiosk: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each makes those of the others outdated, more often than one is tried again."""
+    monkeypatch.setattr(observations, "AT_ONCE", -1)
+    monkeypatch.setattr(adding_module, "AT_ONCE", -1)
+    datasette = editing_datasette(make_datasette, kiosk)
+    await datasette.invoke_startup()
+    facts = [f"One of many facts about {word}" for word in "abcdefgh"]
+    bodies = [{"observations": [{"id": 9001, "contents": [fact]}]} for fact in facts]
+    await asyncio.gather(*(post_json(datasette, url(kiosk), body) for body in bodies))
+    assert sorted(known(kiosk)) == facts
 
 
 async def test_the_answer_is_json_that_anything_can_read(kiosk: Path, make_datasette: Any) -> None:

@@ -368,7 +368,7 @@ async def test_what_was_pruned_is_said(demo_db: Path, make_datasette: Any) -> No
     assert "last 2026-11-29 12:00:00 UTC" in words
     kept.last_error = "<b>disk I/O error"
     page = (await get(datasette, base(demo_db))).text
-    assert "Old logs could not be deleted: &lt;b&gt;disk I/O error." in page
+    assert "Old logs could not be deleted: <bdi>&lt;b&gt;disk I/O error</bdi>." in page
 
 
 LAST = {
@@ -590,7 +590,10 @@ async def test_tabs_lead_only_to_pages_that_answer(
     datasette = make_datasette(demo_db, metadata=only_root if table else {})
     url = base(demo_db)
     status_of = {path: (await get(datasette, url + path)).status_code for path in TAB_PATHS}
-    assert set(status_of.values()) == ({200, 403} if table else {200})
+    # what is private is left out of the overview, which answers as the menu and search do
+    assert status_of[""] == status_of["/search"] == 200
+    refused = {code for code in status_of.values() if code != 200}
+    assert refused == ({403} if table not in (None, "limbic_parameters") else set())
     for path in (*(path for path, code in status_of.items() if code == 200), "/entity/1"):
         page = (await get(datasette, url + path)).text
         [nav] = re.findall(r'<nav class="limbic-tabs".*?</nav>', page, re.S)
@@ -612,7 +615,7 @@ async def test_no_table_is_asked_for_twice_for_the_tabs(
 
     monkeypatch.setattr("datasette_limbic.views.tabs.compat.may_view", noted)
     found = await tabs.shown(make_datasette(demo_db), None, demo_db.stem)
-    assert [tab.name for tab in found] == ["search", "health", "imports"]
+    assert [tab.name for tab in found] == ["overview", "search", "health", "imports"]
     assert len(asked) == len(set(asked))
     assert "limbic_duplicates" not in asked  # one refusal is enough
 
@@ -629,5 +632,48 @@ async def test_a_file_of_an_earlier_version_still_has_its_overview(
     unknown = {name for name, count in found["counts"].items() if count is None}
     assert unknown == {"contradictions", "flagged_observations", "split_candidates", "approaching"}
     words = text_of((await get(datasette, base(demo_db))).text)
-    assert "Contradictions? not known" in words
+    assert "Contradictions? –" in words
     assert "This file was made by an earlier version and keeps no reports" in words
+
+
+@pytest.mark.parametrize(
+    ("table", "hidden"),
+    [
+        ("limbic_imports", [("counts", "imports")]),
+        (
+            "limbic_parameters",
+            [("parameters",), ("parameters_version",), ("parameter_warning",)],
+        ),
+        ("limbic_settings", [("settings",), ("review",)]),
+    ],
+)
+async def test_what_a_visitor_may_not_view_is_left_out(
+    table: str, hidden: list[tuple[str, ...]], demo_db: Path, make_datasette: Any
+) -> None:
+    """The overview asks for no more than search does: the menu leads everybody of that to it."""
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    write(
+        demo_db,
+        (
+            "insert into limbic_parameters(version, beta_sal, gamma, source)"
+            " values (7, .1, .1, 'manual')",
+            [],
+        ),
+    )
+    datasette = make_datasette(demo_db, metadata=only_root)
+    root = {"cookies": as_actor(datasette, {"id": "root"})}
+    seen = await get_json(datasette, base(demo_db) + ".json", **root)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    for path in hidden:
+        here, there = body, seen
+        for key in path:
+            here, there = here[key], there[key]
+        assert here is None
+        assert there is not None, path
+    menu = links((await get(datasette, "/")).text)
+    assert base(demo_db) in menu
+    response = await get(datasette, base(demo_db))
+    assert response.status_code == 200
+    assert ("needs the right to view limbic_parameters" in text_of(response.text)) is (
+        table == "limbic_parameters"
+    )

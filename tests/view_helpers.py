@@ -40,6 +40,7 @@ async def get_json(datasette: Any, url: str, status: int = 200, **kwargs: Any) -
 def text_of(html: str) -> str:
     """The words of a page, without tags, for reading what a person would."""
     without = re.sub(r"<script.*?</script>|<style.*?</style>", " ", html, flags=re.S)
+    without = re.sub(r"</?bdi>", "", without)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", without))
 
 

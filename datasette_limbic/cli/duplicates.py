@@ -132,8 +132,8 @@ def _entity(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _graph(found: dict[str, Any]) -> Iterator[str]:
-    counts, looked_at = found["counts"], found["looked_at"]
-    yield _by(looked_at["thresholds"], looked_at["model"])
+    counts, kept = found["counts"], found["kept"]
+    yield _by(kept["thresholds"], kept["model"])
     yield (
         f"{counts['duplicate']:,} duplicates, {counts['contradiction']:,} contradictions?, "
         f"{counts['look']:,} worth a look"

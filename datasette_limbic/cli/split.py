@@ -100,7 +100,7 @@ def _proposal(found: dict[str, Any]) -> str:
     )
     if not found["vectors"]["used"] and found["observations"]:
         lines.append(f"Topics of words alone: {found['vectors']['reason']}.")
-    lines += [f"Settings: {warning}" for warning in found["settings_warnings"]]
+    lines += [f"Settings: {warning}" for warning in found["warnings"]]
     if found["topics"]:
         lines += ["", "Topics:"]
         lines += [

@@ -3,6 +3,8 @@
 Rows are texts, grouped by entity: entity k has the rows ``starts[k]`` to ``starts[k + 1]``. Both
 finders answer (later row, earlier row) of pairs within one entity, each once, and keep of each
 row's hits the ``NEAREST`` strongest, so that what comes out is bounded by the number of rows.
+Given ``some`` rows, ascending, they answer the pairs of those alone, of each the ``NEAREST``
+strongest with earlier rows and as many with later ones, without comparing the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _BLOCK = 1 << 20
 _SPARSE_BLOCK = 4 << 20
 
 
-def by_cosine(vectors: Any, starts: Any, lowest: float) -> tuple[Any, Any, Any]:
+def by_cosine(vectors: Any, starts: Any, lowest: float, some: Any = None) -> tuple[Any, Any, Any]:
     """Pairs with a cosine of at least ``lowest``: rows (n,), columns (n,), cosines (n,) float32.
 
     ``vectors`` are unit vectors (rows, d), float32; rows of NaN are like nothing. All products of
@@ -31,6 +33,8 @@ def by_cosine(vectors: Any, starts: Any, lowest: float) -> tuple[Any, Any, Any]:
     """
     import numpy as np
 
+    if some is not None:
+        return _some_by_cosine(vectors, starts, lowest, some)
     parts: list[tuple[Any, Any, Any]] = []
     block = np.empty(_BLOCK, dtype=vectors.dtype)
     bounds = starts.tolist()
@@ -88,10 +92,63 @@ def _large(
         shape = (end - top, end - a)
         found = block[: shape[0] * shape[1]].reshape(shape)
         np.matmul(vectors[top:end], vectors[a:end].T, out=found)
-        rows, columns = np.nonzero(found >= lowest)
-        below = columns < rows + (top - a)
-        rows, columns = rows[below], columns[below]
+        square = found[:, top - a :]
+        square[np.triu_indices(end - top)] = -np.inf
+        rows, columns = _hits(found, lowest)
         yield _strongest(rows + top, columns + a, found[rows, columns])
+
+
+def _hits(found: Any, lowest: float) -> tuple[Any, Any]:
+    """Where a block is at least ``lowest`` and among the ``NEAREST`` of its row, with all that
+    are equal to the last of them; by row. Changes the block."""
+    import numpy as np
+
+    if found.shape[1] <= NEAREST:
+        return np.nonzero(found >= lowest)  # type: ignore[return-value]
+    found[~(found >= lowest)] = -np.inf  # NaN too, which would come last
+    last = np.partition(found, -NEAREST, axis=1)[:, -NEAREST, None]
+    return np.nonzero((found >= last) & (found >= lowest))  # type: ignore[return-value]
+
+
+def _some_by_cosine(vectors: Any, starts: Any, lowest: float, some: Any) -> tuple[Any, Any, Any]:
+    import numpy as np
+
+    parts: list[tuple[Any, Any, Any]] = []
+    with np.errstate(all="ignore"):
+        for a, b, mine in _some_blocks(starts, some, _BLOCK):
+            found = vectors[mine] @ vectors[a:b].T
+            at = np.arange(a, b)
+            for later in (False, True):
+                part = np.where((at > mine[:, None]) if later else (at < mine[:, None]), found, -2)
+                rows, columns = _hits(part, lowest)
+                one, other = mine[rows], columns + a
+                strength = part[rows, columns]
+                one, other, strength = _strongest(one, other, strength)
+                parts.append((np.maximum(one, other), np.minimum(one, other), strength))
+    return _unique(_joined(parts, vectors.dtype))
+
+
+def _some_blocks(starts: Any, some: Any, most: int) -> Iterator[tuple[int, int, Any]]:
+    """Rows of ``some`` that belong to the entity with the rows a to b, so many at a time that
+    their products with it are at most ``most``."""
+    import numpy as np
+
+    entity = np.searchsorted(starts, some, side="right") - 1
+    for which in np.unique(entity).tolist():
+        a, b = int(starts[which]), int(starts[which + 1])
+        mine = some[entity == which]
+        height = max(1, most // (b - a))
+        for top in range(0, len(mine), height):
+            yield a, b, mine[top : top + height]
+
+
+def _unique(found: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Each pair once, in order."""
+    import numpy as np
+
+    rows, columns, strength = found
+    _, first = np.unique(np.stack([rows, columns], axis=1), axis=0, return_index=True)
+    return rows[first], columns[first], strength[first]
 
 
 def by_words(
@@ -102,6 +159,7 @@ def by_words(
     containment: float,
     overlap: float,
     progress: Callable[[int], None] | None = None,
+    some: Any = None,
 ) -> tuple[Any, Any]:
     """Pairs alike by their words: rows (n,), columns (n,).
 
@@ -113,12 +171,8 @@ def by_words(
     import numpy as np
 
     matrix, distinct = _matrix(texts, starts)
-    parts = []
-    for a, b, top, end in _sparse_blocks(starts.tolist()):
-        shared = (matrix[top:end] @ matrix[a:b].T).tocoo()
-        rows, columns, common = shared.row + top, shared.col + a, shared.data
-        below = columns < rows
-        rows, columns, common = rows[below], columns[below], common[below]
+
+    def alike(rows: Any, columns: Any, common: Any) -> tuple[Any, Any, Any]:
         part = common / np.minimum(distinct[rows], distinct[columns])
         row_length, column_length = lengths[rows], lengths[columns]
         row_shorter = row_length <= column_length
@@ -132,7 +186,23 @@ def by_words(
         )
         overlaps = common / np.maximum(distinct[rows], distinct[columns])
         keep = held | (overlaps >= overlap)
-        parts.append(_strongest(rows[keep], columns[keep], overlaps[keep]))
+        return _strongest(rows[keep], columns[keep], overlaps[keep])
+
+    parts = []
+    if some is not None:
+        for a, b, mine in _some_blocks(starts, some, _SPARSE_BLOCK):
+            shared = (matrix[mine] @ matrix[a:b].T).tocoo()
+            rows, columns, common = mine[shared.row], shared.col + a, shared.data
+            for side in (columns < rows, columns > rows):
+                one, other, strength = alike(rows[side], columns[side], common[side])
+                parts.append((np.maximum(one, other), np.minimum(one, other), strength))
+        rows, columns, _ = _unique(_joined(parts, np.float64))
+        return rows, columns
+    for a, b, top, end in _sparse_blocks(starts.tolist()):
+        shared = (matrix[top:end] @ matrix[a:b].T).tocoo()
+        rows, columns, common = shared.row + top, shared.col + a, shared.data
+        below = columns < rows
+        parts.append(alike(rows[below], columns[below], common[below]))
         if progress is not None:
             progress(end)
     rows, columns, _ = _joined(parts, np.float64)

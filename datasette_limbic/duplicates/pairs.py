@@ -14,8 +14,11 @@ from .candidates import by_cosine, by_words
 from .model import Observation, Pair, Thresholds, earlier_first
 from .reading import attribute_of, read
 from .rules import OVERLAP, containment_of, judge
-from .series import without_series
+from .series import SERIES, of_a_series, without_series
 from .stated import LOOKED_AT, Stated
+
+# Products of another shape are summed in another order: who is near is said by the cosine itself.
+_ROUNDING = 1e-5
 
 Progress = Callable[[int, int, str], None]
 
@@ -108,70 +111,90 @@ def _alike(
     only: Collection[int] | None,
 ) -> list[Pair]:
     """The pairs of different texts; of those with an id in ``only``, and more."""
-    import numpy as np
-
-    total = len(groups)
     heads = [observations[rows[0]] for rows in groups]
-    starts = _starts(heads)
     vectors = _vectors(groups, matrix)
-    rows = columns = np.empty(0, dtype=np.int64)
-    if vectors is not None:
-        rows, columns, _ = by_cosine(vectors, starts, thresholds.lowest)
-    if progress is not None:
-        progress(total, total, "cosine")
-    words = [word_tokens(each.content[:LOOKED_AT]) for each in heads]
-    more = by_words(
-        [frozenset(each) for each in words],
-        np.array([len(each.content) for each in heads], dtype=np.int64),
-        np.array([len(each) for each in words], dtype=np.int64),
-        starts,
-        thresholds.containment,
-        OVERLAP,
-        None if progress is None else lambda done: progress(done, total, "words"),
-    )
-    named = _attributes(heads)
-    pairs = np.unique(
-        np.stack(
-            [
-                np.concatenate([rows, more[0], named[:, 0]]),
-                np.concatenate([columns, more[1], named[:, 1]]),
-            ],
-            axis=1,
-        ),
-        axis=0,
-    )
-    if only is None:
-        judged = _judged(heads, pairs, _cosines(vectors, pairs), thresholds, progress)
-        return list(without_series(judged))
-    return list(without_series(_around(heads, pairs, vectors, thresholds, only)))
+    found = _Candidates(heads, vectors, thresholds)
+    if only is not None:
+        return list(without_series(_around(found, heads, vectors, thresholds, only)))
+    pairs = found.pairs(progress)
+    judged = _judged(heads, pairs, _cosines(vectors, pairs), thresholds, progress)
+    return list(without_series(judged))
+
+
+class _Candidates:
+    """What is worth judging among the different texts."""
+
+    def __init__(self, heads: Sequence[Observation], vectors: Any, thresholds: Thresholds) -> None:
+        import numpy as np
+
+        self.vectors, self.thresholds = vectors, thresholds
+        self.starts = _starts(heads)
+        words = [word_tokens(each.content[:LOOKED_AT]) for each in heads]
+        self.words = [frozenset(each) for each in words]
+        self.lengths = np.array([len(each.content) for each in heads], dtype=np.int64)
+        self.counts = np.array([len(each) for each in words], dtype=np.int64)
+        self.attributes = _attributes(heads)
+
+    def pairs(self, progress: Progress | None = None, some: Any = None) -> Any:
+        """(later row, earlier row), each pair once, in order; given ``some`` rows, theirs."""
+        import numpy as np
+
+        total = len(self.words)
+        found = [self.attributes]
+        if some is not None:
+            found = [self.attributes[np.isin(self.attributes, some).any(axis=1)]]
+        if self.vectors is not None:
+            lowest = self.thresholds.lowest - _ROUNDING
+            found.append(np.stack(by_cosine(self.vectors, self.starts, lowest, some)[:2], axis=1))
+        if progress is not None:
+            progress(total, total, "cosine")
+        more = by_words(
+            self.words,
+            self.lengths,
+            self.counts,
+            self.starts,
+            self.thresholds.containment,
+            OVERLAP,
+            None if progress is None else lambda done: progress(done, total, "words"),
+            some,
+        )
+        found.append(np.stack(more, axis=1))
+        return np.unique(np.concatenate(found), axis=0)
 
 
 def _around(
+    candidates: _Candidates,
     heads: Sequence[Observation],
-    pairs: Any,
     vectors: Any,
     thresholds: Thresholds,
     only: Collection[int],
 ) -> Iterator[Pair]:
-    """Judge the pairs of ``only``, and from their contradictions on as far as a series may go."""
+    """Judge the pairs of ``only``, and from their contradictions on until it is known whether
+    each belongs to a series."""
+    import networkx
     import numpy as np
 
     row_of = {each.id: row for row, each in enumerate(heads)}
-    seen = frontier = {row for row, each in enumerate(heads) if each.id in only}
-    left = pairs
-    while frontier and len(left):
-        near = np.isin(left, list(frontier)).any(axis=1)
-        judged = list(_judged(heads, left[near], _cosines(vectors, left[near]), thresholds, None))
-        yield from judged
-        left = left[~near]
-        met = {
-            row_of[each]
-            for pair in judged
-            if pair.kind == "contradiction"
-            for each in (pair.earlier_id, pair.later_id)
+    frontier = {row for row, each in enumerate(heads) if each.id in only}
+    graph = networkx.Graph()
+    looked_at: set[int] = set()
+    judged: set[tuple[int, int]] = set()
+    while frontier:
+        pairs = candidates.pairs(some=np.array(sorted(frontier), dtype=np.int64))
+        new = np.array([tuple(each) not in judged for each in pairs.tolist()], dtype=bool)
+        pairs = pairs[new]
+        judged.update(map(tuple, pairs.tolist()))
+        for pair in _judged(heads, pairs, _cosines(vectors, pairs), thresholds, None):
+            yield pair
+            if of_a_series(pair):
+                graph.add_edge(row_of[pair.earlier_id], row_of[pair.later_id])
+        looked_at |= frontier
+        frontier = {
+            row
+            for component in networkx.connected_components(graph)
+            if len(component) < SERIES
+            for row in component - looked_at
         }
-        frontier = met - seen
-        seen = seen | frontier
 
 
 def _attributes(heads: Sequence[Observation]) -> Any:
@@ -247,12 +270,13 @@ def _judged(
         if heads[row].entity_id != entity:  # pairs come by entity
             entity = heads[row].entity_id
             taken_apart.clear()
-        one, other = earlier_first(heads[row], heads[column])
-        first, second = (row, column) if one is heads[row] else (column, row)
-        a, b = stated(first), stated(second)
+        a, b = stated(column), stated(row)
         containment = containment_of(a, b)
         verdict = judge(a, b, cosine, containment, thresholds)
         if verdict is not None:
+            one, other = earlier_first(heads[column], heads[row])
+            if verdict.difference and one is heads[row]:
+                verdict = judge(b, a, cosine, containment, thresholds) or verdict
             yield Pair(
                 one.entity_id, one.id, other.id, verdict.kind, verdict.rule, cosine, containment,
                 verdict.difference,

@@ -20,7 +20,7 @@ _LEXEME = re.compile(
     r"""(?P<iso>\b\d{4}([-/])\d{2}\2\d{2}(?![\d-]))
     |(?P<slash>\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b)
     |(?P<time>\b\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m\b)?)
-    |(?P<code>https?://[^\s)>\]]+
+    |(?P<code>\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}|https?://[^\s)>\]]+
         |(?<![\w./-])(?:[\w.-]{0,60}/){1,20}[\w.-]{0,60}\.[A-Za-z]\w{0,5}\b
         |(?<![\w./-])(?:[\w.-]{0,60}/){2,20}[\w-]{0,60}
         |\b[A-Za-z]\w*_\w+
@@ -42,6 +42,9 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 _ATTRIBUTE = re.compile(r"[^\w]{0,5}(\w{1,20})[*_`]{0,3}\s{0,3}[:=]\s{0,3}([^\n]{1,60})")
 _HEADING = re.compile(r"[\])*`]{0,3}\s{0,2}(?:[:–—|]|[.)\-](?!\w)|$)|[\])]")
 _TICKET = re.compile(r"[A-Z]{2,10}-\d+")
+_COMPARING = frozenset("<>≤≥")
+# Not an arrow, and not a tag.
+_COMPARISON = re.compile(r"(?<![-=<>\w])([<>]=?|[≤≥])\s?[€$£]?$")
 _SENTENCE_END = frozenset(".!?…:;\n•")
 
 
@@ -67,6 +70,8 @@ def read(text: str) -> Stated:
         labels=frozenset(reader.labels),
         attribute=attribute_of(head),
         mould=tuple(reader.mould),
+        bounds=reader.bounds,
+        signs=frozenset(head).intersection(v.SIGNS),
     )
 
 
@@ -99,6 +104,9 @@ class _Reader:
         self.starts = True  # at the start of a sentence
         self.opening = True  # nothing but values so far
         self.clause: list[str] = []  # content words since the clause began
+        self.bounds: dict[tuple[str, str], str] = {}
+        self.compares = not _COMPARING.isdisjoint(text)
+        self.no_one = False  # whether the last negation was of people or things, in Spanish
         self.turning = False  # whether a negation waits for the word that it turns around
 
     def run(self) -> None:
@@ -218,6 +226,9 @@ class _Reader:
         found, taken = v.FREQUENCIES.get(raw) or v.WEEKDAYS.get(raw), 1
         if found is None and raw in v.EVERY:
             found, taken = v.PERIODS.get(self._peek(i + 1)[1]), 2
+        if found is None and raw in v.A_PERIOD and i and self._counts(i - 1):
+            skipped = 1 if self._peek(i + 1)[1] == "la" else 0
+            found, taken = v.PERIODS.get(self._peek(i + 1 + skipped)[1]), 2 + skipped
         if found is None and raw in ("todos", "todas") and self._peek(i + 1)[1] in ("los", "las"):
             found, taken = v.PERIODS.get(self._peek(i + 2)[1]), 3
         if found is None:
@@ -227,6 +238,13 @@ class _Reader:
             self.labels.add(found)
         self._add("date", "<rhythm>")
         return taken
+
+    def _counts(self, i: int) -> bool:
+        """Whether lexeme i is a number or its unit, as in ``30 euros``."""
+        kind, raw = self._peek(i)
+        if kind in ("number", "thousands", "sign"):
+            return True
+        return raw in v.UNITS or raw in ("veces", "times")
 
     # -- numbers -----------------------------------------------------------------------------
 
@@ -248,7 +266,7 @@ class _Reader:
             value = re.sub(r"\.0+$", "", value).lstrip("0") or "0"
         else:
             return 0
-        scale = v.SCALES.get(self._peek(i + taken)[1])
+        scale = v.SCALES.get(self._peek(i + taken)[1]) or self._short_scale(i, taken)
         if scale and re.fullmatch(r"\d+(\.\d+)?", value):
             value = f"{float(value) * scale:.12g}"
             taken += 1
@@ -263,9 +281,21 @@ class _Reader:
         ):
             self.labels.add(f"{stem(before)} {value}")
         taken += units
+        self._bound(i, value, raw)
         self.numbers.setdefault(Number(value, unit), raw)
         self._add("number", "<number>")
         return taken
+
+    def _short_scale(self, i: int, taken: int) -> int | None:
+        """1000 for ``5k``, a million for ``$5M`` and ``5 M euros``: a currency tells it from
+        metres."""
+        after = i + taken
+        letter = self._peek(after)[1]
+        if letter == "k" and self.lexemes[after][2] == self.lexemes[after - 1][3]:
+            return 1000
+        around = self._peek(i - 1)[1] if i else "", self._peek(after + 1)[1]
+        priced = any(v.UNITS.get(each) in ("euro", "dollar", "pound") for each in around)
+        return 1_000_000 if letter == "m" and priced else None
 
     def _number_words(self, i: int) -> tuple[str | None, int]:
         raw = self._peek(i)[1]
@@ -285,6 +315,26 @@ class _Reader:
             return unit, 1
         signed = i > 0 and self.lexemes[i - 1][0] == "sign"
         return v.UNITS.get(self.lexemes[i - 1][1]) if signed else None, 0
+
+    def _bound(self, i: int, value: str, raw: str) -> None:
+        """Keep whether what stands before lexeme i makes it a limit."""
+        start = self.lexemes[i][2]
+        before = [self._peek(j)[1] if j >= 0 else "" for j in range(i - 4, i)]
+        if before[-1] in ("€", "$", "£"):
+            before = [self._peek(i - 5)[1] if i >= 5 else "", *before[:-1]]
+        side, said = None, ""
+        sign = _COMPARISON.search(self.text, max(0, start - 6), start) if self.compares else None
+        if sign is not None:
+            side, said = v.BOUNDS[(sign[1],)], sign[1]
+        for size in (3, 2, 1) if sign is None else ():
+            side = v.BOUNDS.get(tuple(before[-size:]))
+            if side is not None:
+                said = " ".join(before[-size:])
+                if before[-size - 1] in ("no", "not"):
+                    side, said = ("high" if side == "low" else "low"), f"no {said}"
+                break
+        if side is not None:
+            self.bounds.setdefault((value, side), f"{said} {raw}")
 
     def _heads(self, i: int) -> bool:
         """Whether lexeme i heads what follows ("3:", "[2026-05-01]", "a.rs: ..."), or is all."""
@@ -307,11 +357,20 @@ class _Reader:
         plain = _POSSESSIVE.sub("", written)
         word = fold(plain)
         bare = word.replace("'", "").replace("’", "")
+        if self.compares and i and "\n" not in self._span(i - 1, 2):
+            self._bound(i, word, plain)
+        after = self._peek(i + 1)[1], self._peek(i + 2)[1]
+        if bare in ("no", "not") and after[0] in v.COMPARED and after[1] in ("than", "de"):
+            return 1  # "no more than 5" is "at most 5"
         if bare in v.NEGATIONS or word.endswith(("n't", "n’t")):
             self.negations += 1
             self.turning = True
             self.opening = False
-            return 1
+            self.no_one = bare in v.NO_ONE
+            if bare == "sin":
+                self._without(self._peek(i + 1)[1])
+            # "no one" is "nobody"
+            return 2 if bare == "no" and self._peek(i + 1)[1] == "one" else 1
         if word in v.AUXILIARIES:
             return 1
         if self.starts and not self.mould and plain[:1].isupper():
@@ -327,9 +386,18 @@ class _Reader:
             self.clause.append(stem(word))
             if self.turning and not (word in v.ADVERBS or word.endswith(("ly", "mente"))):
                 self.negated.add(stem(word))
+                if self.no_one:
+                    self.negated.add(stem(word + "n"))
                 self.turning = False
         self.opening = self.opening and word in v.LABELS
         return 1
+
+    def _without(self, word: str) -> None:
+        """``sin pagar`` turns *pagado* around."""
+        if word in v.PARTICIPLES:
+            self.negated.update(stem(v.PARTICIPLES[word] + end) for end in ("o", "os"))
+        elif len(word) >= 5 and word.endswith(("ar", "er", "ir")):
+            self.negated.add(word[:-2] + ("ad" if word.endswith("ar") else "id"))
 
     def _code(self, i: int) -> int:
         raw = self.lexemes[i][1]

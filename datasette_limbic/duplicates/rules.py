@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from datasette_limbic.stop_words import STOP_WORDS
 
-from .differences import Difference, differences
+from .differences import Difference, differ, differences
 from .model import LENGTH_RATIO, MIN_WORDS, Thresholds
 from .reading import read
 from .stated import Stated, stem
@@ -45,26 +45,34 @@ def judge(
 
     The same text after normalising is a duplicate. Otherwise texts are alike by cosine, by
     containment (one at least twice as long), or by wording (most words shared, and the same
-    but for values or worth a look by cosine). Alike texts that differ in a value are a
-    contradiction, unless they are records of a series. Those the same but for one content word
-    (peanuts, cats) are at most worth a look: no cosine tells synonyms from opposites.
+    but for values or order, or worth a look by cosine). Alike texts that differ in a value are a
+    contradiction, unless they are records of a series; so are those in which names or phrases
+    change places. Texts without a word are the same only where they are equal. Those the same but
+    for one content word (peanuts, cats) are at most worth a look: no cosine tells synonyms from
+    opposites.
     """
     a = read(one) if isinstance(one, str) else one
     b = read(other) if isinstance(other, str) else other
     if a.normal == b.normal:
         return Verdict("duplicate", "exact")
+    if not a.words or not b.words:
+        return None  # symbols alone have a vector that says nothing
     close = cosine is not None and cosine >= thresholds.cosine
     near = cosine is not None and cosine >= thresholds.lowest
     held = _held(a, b, containment, thresholds)
-    overlaps = _overlap(a, b) >= OVERLAP
     attribute = a.attribute and b.attribute and a.attribute[0] == b.attribute[0]
-    worded = attribute or (overlaps and (near or a.mould == b.mould))
-    if not (close or near or held or worded):
-        return None
-    rule = "cosine" if close else "containment" if held else "wording" if worded else "cosine"
+    worded = attribute or (
+        not (close or held)
+        and (near or a.mould == b.mould or a.words == b.words)
+        and _overlap(a, b) >= OVERLAP
+    )
+    if not (close or held or worded):
+        # worth a look at most, and only where the two do not differ
+        return Verdict("look", "cosine") if near and not differ(a, b) else None
+    rule = "cosine" if close else "containment" if held else "wording"
     found = differences(a, b)
     if found:
-        if not (close or held or worded) or is_series(a, b, found):
+        if is_series(a, b, found):
             return None
         return Verdict("contradiction", rule, "; ".join(map(str, found)))
     if (close or held) and not one_word_apart(a, b):

@@ -11,6 +11,15 @@ SERIES = 4
 are a list, not contradictions."""
 
 
+def of_a_series(pair: Pair) -> bool:
+    """Whether a pair would be of a list, were there more like it: it differs in dates, numbers
+    and names alone."""
+    return pair.kind == "contradiction" and not (
+        {part.partition(":")[0] for part in (pair.difference or "").split("; ")}
+        - {"date", "number", "name"}
+    )
+
+
 def without_series(judged: Iterable[Pair]) -> Iterator[Pair]:
     """All but the contradictions among observations of one mould, where there are many such.
 
@@ -20,11 +29,7 @@ def without_series(judged: Iterable[Pair]) -> Iterator[Pair]:
     kept: list[Pair] = []
     figures: list[Pair] = []
     for pair in judged:
-        only_figures = pair.kind == "contradiction" and not (
-            {part.partition(":")[0] for part in (pair.difference or "").split("; ")}
-            - {"date", "number", "name"}
-        )
-        (figures if only_figures else kept).append(pair)
+        (figures if of_a_series(pair) else kept).append(pair)
     yield from kept
     if figures:
         import networkx

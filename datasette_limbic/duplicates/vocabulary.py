@@ -74,7 +74,9 @@ FREQUENCIES = _aliases(
     hourly:
     """
 )
-EVERY = frozenset({"every", "each", "cada"})
+EVERY = frozenset({"every", "each", "cada", "per"})
+# After a number: "30 euros al mes", "5 euros a month".
+A_PERIOD = frozenset({"al", "a", "por"})
 # "every night" is "nightly", "todas las noches" too.
 PERIODS = _aliases(
     """
@@ -95,6 +97,22 @@ NEGATIONS = _words(
     " isnt arent wasnt werent wont wouldnt shouldnt couldnt hasnt havent hadnt nunca jamas sin"
     " ningun ninguna ninguno tampoco nadie nada ni"
 )
+# "Nadie come" is the negation of "todos comen".
+NO_ONE = _words("nadie ninguno ninguna ningun")
+# Stems of participles that are not as their infinitive has them.
+PARTICIPLES = {
+    "hacer": "hech",
+    "escribir": "escrit",
+    "abrir": "abiert",
+    "resolver": "resuelt",
+    "poner": "puest",
+    "romper": "rot",
+    "volver": "vuelt",
+    "devolver": "devuelt",
+    "cubrir": "cubiert",
+    "imprimir": "impres",
+    "ver": "vist",
+}
 # Between a negation and what it turns around, also any word in -ly and -mente.
 ADVERBS = _words("longer yet really always often ever still currently todavia siempre mas")
 # Come and go with a negation without saying anything.
@@ -123,8 +141,14 @@ UNITS = _aliases(
     cm: centimetres centimeters centimetros
     km: kilometres kilometers kilometros
     m: metres meters metro metros
-    kg: kilos kilograms kilogramos
-    g: grams gramos
+    kg: kilo kilos kilogram kilograms kilogramo kilogramos
+    g: gram grams gramo gramos
+    lb: lbs libra libras
+    oz: ounce ounces onza onzas
+    mile: miles milla millas
+    ft: foot feet
+    inch: inches pulgada pulgadas
+    l: litre litres liter liters litro litros
     hz:
     khz:
     mhz:
@@ -151,27 +175,101 @@ ATTRIBUTES = _words(
 
 
 def _opposites(text: str) -> dict[str, frozenset[str]]:
+    """``one/other``; where both end in -o, so do their other genders and plurals."""
     found: dict[str, set[str]] = {}
     for pair in text.split():
         one, other = pair.split("/")
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
+        forms = [(one, other)]
+        if one.endswith("o") and other.endswith("o"):
+            forms += [(one[:-1] + end, other[:-1] + end) for end in ("a", "os", "as")]
+        for mine, yours in forms:
+            found.setdefault(mine, set()).add(yours)
+            found.setdefault(yours, set()).add(mine)
     return {word: frozenset(others) for word, others in found.items()}
 
 
 OPPOSITES = _opposites(
     """
     enabled/disabled enable/disable enables/disables true/false open/closed high/low yes/no
-    allowed/forbidden allows/forbids passed/failed passes/fails succeeds/fails always/never
-    increased/decreased increases/decreases online/offline public/private optional/required
-    optional/mandatory included/excluded includes/excludes accepted/rejected success/failure
-    synchronous/asynchronous sync/async fast/slow before/after minimum/maximum loves/hates
-    likes/hates started/stopped read/write left/right married/divorced
-    abierto/cerrado abierta/cerrada alto/bajo alta/baja verdadero/falso permitido/prohibido
-    siempre/nunca publico/privado publica/privada opcional/obligatorio opcional/obligatoria
-    aceptado/rechazado aceptada/rechazada incluye/excluye rapido/lento rapida/lenta
-    antes/despues minimo/maximo ama/odia
+    allowed/forbidden allows/forbids passed/failed passes/fails succeeds/fails succeeded/failed
+    always/never increased/decreased increases/decreases online/offline public/private
+    optional/required optional/mandatory included/excluded includes/excludes accepted/rejected
+    success/failure synchronous/asynchronous sync/async fast/slow minimum/maximum loves/hates
+    likes/hates started/stopped read/write left/right married/divorced approved/rejected
+    granted/denied won/lost wins/loses bought/sold buys/sells hot/cold warm/cold full/empty
+    dead/alive cheap/expensive easy/hard easy/difficult safe/dangerous temporary/permanent
+    ascending/descending positive/negative present/absent guilty/innocent paid/pending
+    started/finished starts/ends begins/ends opens/closes opened/closed
+    abierto/cerrado alto/bajo verdadero/falso permitido/prohibido siempre/nunca siempre/jamas
+    publico/privado opcional/obligatorio opcional/obligatoria aceptado/rechazado incluye/excluye
+    rapido/lento minimo/maximo ama/odia encendido/apagado pagado/pendiente pagada/pendiente
+    pagados/pendientes pagadas/pendientes empezo/termino empieza/termina comenzo/termino
+    comienza/termina gano/perdio gana/pierde compro/vendio compra/vende aprobado/rechazado
+    concedido/denegado lleno/vacio barato/caro facil/dificil seguro/peligroso temporal/permanente
+    ascendente/descendente positivo/negativo presente/ausente vivo/muerto caliente/frio
+    soltero/casado casado/divorciado abre/cierra sube/baja subio/bajo
     """
 )
+WEAK_OPPOSITES = _opposites(
+    """
+    up/down in/out on/off before/after more/less faster/slower bigger/smaller
+    older/younger higher/lower longer/shorter newer/older mayor/menor over/under
+    above/below inside/outside lands/takes arrives/departs llega/sale aterriza/despega
+    dark/light early/late earlier/later new/old first/last big/small large/small local/remote
+    import/export input/output internal/external manual/automatic strong/weak better/worse
+    best/worst north/south east/west added/removed adds/removes same/different more/fewer
+    mas/menos antes/despues dentro/fuera encima/debajo arriba/abajo oscuro/claro temprano/tarde
+    nuevo/viejo primero/ultimo grande/pequeno grande/pequena local/remoto local/remota
+    interno/externo fuerte/debil mejor/peor norte/sur igual/distinto anadido/quitado
+    agregado/eliminado cerca/lejos
+    """
+)
+"""Opposites only in the same place of texts that are otherwise alike: each of them also says other
+things ("on Monday", "off by one")."""
+SIGNS = _opposites("👍/👎 ✅/❌ ✔/✘ ✓/✗ ☑/☒ ↑/↓ ⬆/⬇ 🟢/🔴 📈/📉 🔼/🔽 🔒/🔓")
 # "stable" and "unstable", "activado" and "desactivado".
 OPPOSING_PREFIXES = ("un", "dis", "in", "im", "des")
+
+# Before a number: it is at least, or at most, so much.
+BOUNDS: dict[tuple[str, ...], str] = {
+    tuple(phrase.split()): side
+    for side, phrases in (
+        (
+            "low",
+            "at least, more than, greater than, higher than, longer than, over, above, minimum,"
+            " min, minimum of, al menos, por lo menos, como minimo, minimo, mas de, minimo de,"
+            " >, >=, ≥",
+        ),
+        (
+            "high",
+            "at most, less than, fewer than, lower than, shorter than, under, below, up to, max,"
+            " maximum, maximum of, within, como mucho, como maximo, maximo, menos de, hasta,"
+            " maximo de, <, <=, ≤",
+        ),
+    )
+    for phrase in phrases.split(", ")
+}
+# "no more than 5" is "at most 5" and turns no statement around.
+COMPARED = _words("more less fewer greater higher lower longer shorter mas menos")
+
+# What says nothing of the order of what it stands between.
+CLAUSE_ENDS = frozenset(".!?;:")
+LINKS = _words("and or nor plus vs versus y e o u ni , & | /") | CLAUSE_ENDS
+# Not "a", which is also Spanish for "to".
+ARTICLES = _words("an the el la los las lo un una")
+COPULAS = _words(
+    "is are was were be been being es son era eran fue fueron sera seran ser sido esta estan estaba"
+    " estaban"
+)
+PREPOSITIONS = _words("of for to from by in at on with de del para por a desde en con")
+# "Ana is married to Luis" says the same of both.
+BETWEEN_EQUALS = _words(
+    "between entre married friend friends sibling siblings brother sister cousin cousins equal"
+    " equals same similar identical near next close synonym alias casado casada amigo amiga amigos"
+    " hermano hermana primo prima igual similar identico cerca junto sinonimo"
+)
+# "Ana works with Luis" too, but not "replaced this with that".
+TOGETHER = _words(
+    "work works worked working live lives lived share shares shared meet meets met talk talks play"
+    " plays together trabaja trabajan trabajo vive viven habla hablan juega comparte junto"
+)

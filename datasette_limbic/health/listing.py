@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..reports.lists import with_type
 from .model import Ask, Found
 from .sql import Query
 
@@ -23,4 +24,5 @@ def read(ask: Ask, query: Query, values: Mapping[str, Any] | None = None) -> Fou
     if not rows and ask.first:
         # past the last page
         count = ask.conn.execute(f"select count(*) from ({query.text})", bound).fetchone()[0]
-    return Found(count, [dict(zip(names, tuple(row)[:-1], strict=True)) for row in rows])
+    found = [with_type(dict(zip(names, tuple(row)[:-1], strict=True))) for row in rows]
+    return Found(count, found)

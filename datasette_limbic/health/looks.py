@@ -9,6 +9,7 @@ from typing import Any
 
 from ..embedding_target import choose
 from ..errors import LimbicError
+from ..reports.lists import with_type
 from ..reports.name_clashes import name_clashes
 from . import bridges, checks, limits, listing, vectors
 from .model import Advice, Ask, Found, Look, NotLookedAt
@@ -81,7 +82,7 @@ def _entities(ask: Ask, ids: set[int]) -> dict[int, dict[str, Any]]:
         f"select {', '.join(columns)} from entities where id in (select value from json_each(?))",
         [json.dumps(sorted(ids))],
     )
-    return {row[0]: dict(zip(columns, tuple(row), strict=True)) for row in rows}
+    return {row[0]: with_type(dict(zip(columns, tuple(row), strict=True))) for row in rows}
 
 
 def _long_observations(ask: Ask) -> Found:
@@ -162,7 +163,7 @@ def looks() -> tuple[Look, ...]:
             "archived_bridges",
             "archived entities without which live ones fall apart",
             "attention",
-            ("name", "entity_type", "only_link", "joins", "parts", "sides"),
+            ("name", "entityType", "only_link", "joins", "parts", "sides"),
             _archived_bridges,
             Advice(
                 "Restore it, or link its sides directly. Where it is not the only link, "
@@ -182,7 +183,7 @@ def looks() -> tuple[Look, ...]:
             "hub_stubs",
             f"entities with {HUB_DEGREE} or more neighbours and no observations",
             "attention",
-            ("name", "entity_type", "degree", "ended_observations", "access_count"),
+            ("name", "entityType", "degree", "ended_observations", "access_count"),
             _listed("hub_stubs", lambda _: {"hub_degree": HUB_DEGREE}),
             Advice("Say in an observation or two what it is: much leads there, and finds nothing."),
             links={"name": "id"},
@@ -191,7 +192,7 @@ def looks() -> tuple[Look, ...]:
             "empty_entities",
             "entities without observations",
             "attention",
-            ("name", "entity_type", "degree", "ended_observations", "access_count", "created_at"),
+            ("name", "entityType", "degree", "ended_observations", "access_count", "created_at"),
             _listed("empty_entities"),
             Advice("Say something of it, or archive it; hub stubs are among these."),
             links={"name": "id"},
@@ -201,7 +202,7 @@ def looks() -> tuple[Look, ...]:
             "orphans",
             "entities without relations to a live one",
             "attention",
-            ("name", "entity_type", "observations", "access_count", "last_access", "created_at"),
+            ("name", "entityType", "observations", "access_count", "last_access", "created_at"),
             _listed("orphans"),
             Advice("Relate it to what it belongs to; one that nobody needs can be archived."),
             links={"name": "id"},
@@ -224,7 +225,7 @@ def looks() -> tuple[Look, ...]:
             "cut_snapshots",
             "entities whose text is embedded only in part",
             "note",
-            ("name", "entity_type", "observations", "characters", "share_left_out"),
+            ("name", "entityType", "observations", "characters", "share_left_out"),
             _cut_snapshots,
             Advice(
                 "Search by meaning does not see what comes after the bound, text search does. "

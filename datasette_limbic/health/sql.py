@@ -16,12 +16,12 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.M)
 
 def current(alias: str) -> str:
     """Whether a row holds at ``:now``, as the views have it for the moment they are read."""
-    return _at_now(queries.current(alias))
+    return queries.current(alias, ":now")
 
 
 def view(name: str) -> str:
     """The select of one of the views of the reports, at ``:now``."""
-    return _at_now(queries.queries(parametrised=True)[name])
+    return queries.queries(parametrised=True)[name]
 
 
 class Query(NamedTuple):
@@ -56,7 +56,3 @@ def _ordered(sql: str) -> tuple[str, str]:
 
 def _fill(match: re.Match[str]) -> str:
     return current(match[2]) if match[1] == "current" else view(match[2])
-
-
-def _at_now(text: str) -> str:
-    return text.replace("'now'", ":now")

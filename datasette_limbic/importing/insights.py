@@ -58,7 +58,7 @@ class _Told:
         self.base.conn.execute(
             "insert into _limbic_source_entities"
             " (source_id, key, entity_id, import_id, observations) values (?, ?, 0, ?, ?)"
-            " on conflict do update set observations = excluded.observations",
+            " on conflict(source_id, key) do update set observations = excluded.observations",
             [
                 self.base.source_id,
                 _KEY,

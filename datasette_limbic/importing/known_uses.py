@@ -43,6 +43,7 @@ class KnownUses:
                 self.base.changed = True
                 self.base.conn.execute(
                     "insert into _limbic_source_counts(source_id, entity_a_id, entity_b_id, count)"
-                    " values (?, ?, ?, ?) on conflict do update set count = excluded.count",
+                    " values (?, ?, ?, ?) on conflict(source_id, entity_a_id, entity_b_id)"
+                    " do update set count = excluded.count",
                     [self.base.source_id, entity_id, kind, number],
                 )

@@ -116,7 +116,7 @@ class Staging:
                 "insert into _limbic_source_entities"
                 " (source_id, key, entity_id, import_id, observations)"
                 " select id, ?, ?, import_id, x'' from _limbic_sources where import_id = ?"
-                " on conflict do update set entity_id = excluded.entity_id",
+                " on conflict(source_id, key) do update set entity_id = excluded.entity_id",
                 [name, entity_id, import_id],
             )
         self.entities.flush()

@@ -33,7 +33,8 @@ select source_id, from_entity, to_entity, relation_type, import_id, ended from (
   select *, max(rowid) from temp._limbic_import_asserted
   group by source_id, from_entity, to_entity, relation_type)
 where true
-on conflict do update set import_id = excluded.import_id, ended = excluded.ended
+on conflict(source_id, from_entity, to_entity, relation_type)
+  do update set import_id = excluded.import_id, ended = excluded.ended
 """
 
 

@@ -212,7 +212,8 @@ def _count(place: _Row, counts: UseCounts, ids: tuple[int, int], given: int, las
         place.base.changed = True
     place.conn.execute(
         "insert into _limbic_source_counts(source_id, entity_a_id, entity_b_id, count)"
-        " values (?, ?, ?, ?) on conflict do update set count = excluded.count",
+        " values (?, ?, ?, ?) on conflict(source_id, entity_a_id, entity_b_id)"
+        " do update set count = excluded.count",
         [place.base.source_id, *ids, max(given, was[0]) if was else given],
     )
 

@@ -18,11 +18,10 @@ select q.id, q.name, q.entity_type, q.degree, q.ended_observations, q.access_cou
 from ({view:limbic_empty_entities}) q
 order by q.degree desc, q.access_count desc, q.id
 
--- The view has what has yet to begin as well.
 -- name: ended_relations
 select q.id, q.from_entity, q.from_name, q.relation_type, q.to_entity, q.to_name, q.valid_from,
   q.valid_to
-from ({view:limbic_ended_relations}) q where datetime(q.valid_to) <= datetime(:now)
+from ({view:limbic_ended_relations}) q
 order by datetime(q.valid_to) desc, q.id
 
 -- name: long_observations

@@ -14,16 +14,25 @@ when old.kind = 'duplicate' begin
     select 1 from limbic_duplicates d where d.later_id = old.later_id and d.kind = 'duplicate'
   );
 end;
+-- What belongs to no entity, in a table that was taken over, is in no report.
 -- REPLACE takes a row away without firing what watches over deletes
 create trigger limbic_report_observations_replace before insert on observations
 when exists (select 1 from observations where id = new.id and entity_id is not new.entity_id) begin
-  insert into limbic_report_pending(entity_id) select entity_id from observations where id = new.id
-    on conflict do update set changes = changes + 1, marked_at = datetime('now');
+  insert into limbic_report_pending(entity_id) select entity_id from observations
+    where id = new.id and typeof(entity_id) = 'integer'
+    on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
+end;
+create trigger limbic_report_observations_replace_id before update of id on observations
+when old.id is not new.id begin
+  insert into limbic_report_pending(entity_id) select entity_id from observations
+    where id = new.id and typeof(entity_id) = 'integer'
+    on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_observations_insert after insert on observations begin
   delete from limbic_duplicates where earlier_id = new.id or later_id = new.id;
   delete from _limbic_text_keys where observation_id = new.id;
-  insert into limbic_report_pending(entity_id) values (new.entity_id)
+  insert into limbic_report_pending(entity_id)
+    select new.entity_id where typeof(new.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_observations_update
@@ -39,16 +48,19 @@ when old.id is not new.id or old.entity_id is not new.entity_id
   delete from limbic_duplicates where earlier_id in (old.id, new.id)
     or later_id in (old.id, new.id);
   delete from _limbic_text_keys where observation_id in (old.id, new.id);
-  insert into limbic_report_pending(entity_id) values (old.entity_id)
+  insert into limbic_report_pending(entity_id)
+    select old.entity_id where typeof(old.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
-  insert into limbic_report_pending(entity_id) values (new.entity_id)
+  insert into limbic_report_pending(entity_id)
+    select new.entity_id where typeof(new.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 -- which of two is the earlier one; they are as alike as before
 create trigger limbic_report_observations_dated after update of created_at on observations
 when old.created_at is not new.created_at begin
-  insert into limbic_report_pending(entity_id) values (new.entity_id)
-    on conflict do update set changes = changes + 1, marked_at = datetime('now');
+  insert into limbic_report_pending(entity_id)
+    select new.entity_id where typeof(new.entity_id) = 'integer'
+    on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_observations_delete before delete on observations begin
   delete from limbic_duplicates where earlier_id = old.id or later_id = old.id;
@@ -61,7 +73,7 @@ end;
 create trigger limbic_report_entities_type after update of entity_type on entities
 when old.entity_type is not new.entity_type begin
   insert into limbic_report_pending(entity_id) values (new.id)
-    on conflict do update set changes = changes + 1, marked_at = datetime('now');
+    on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_entities_delete after delete on entities begin
   delete from limbic_duplicates where entity_id = old.id;
@@ -73,6 +85,7 @@ create trigger limbic_report_embeddings_insert after insert on embeddings begin
   insert into limbic_report_pending(entity_id)
     select o.entity_id from collections c join observations o on o.id = cast(new.id as integer)
     where c.id = new.collection_id and c.name = 'observations'
+      and typeof(o.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_embeddings_update
@@ -81,11 +94,13 @@ after update of id, collection_id, embedding, content_hash on embeddings begin
     select distinct o.entity_id from collections c join observations o
       on o.id in (cast(old.id as integer), cast(new.id as integer))
     where c.id in (old.collection_id, new.collection_id) and c.name = 'observations'
+      and typeof(o.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;
 create trigger limbic_report_embeddings_delete after delete on embeddings begin
   insert into limbic_report_pending(entity_id)
     select o.entity_id from collections c join observations o on o.id = cast(old.id as integer)
     where c.id = old.collection_id and c.name = 'observations'
+      and typeof(o.entity_id) = 'integer'
     on conflict(entity_id) do update set changes = changes + 1, marked_at = datetime('now');
 end;

@@ -7,8 +7,14 @@
 -- Over the threshold of its type, whatever the topics.
 create view limbic_large_entities as
 with recursive {types}, sizes as (
-  select o.entity_id as entity_id, count(*) as observations from observations o
-  where {current:o} group by o.entity_id
+  -- those that hold are counted only where there are enough at all: an index alone says that
+  select w.entity_id as entity_id, (
+    select count(*) from observations o where o.entity_id = w.entity_id and {current:o}
+  ) as observations
+  from (
+    select b.entity_id as entity_id from observations b group by b.entity_id
+    having count(*) > (select min(threshold) from types)
+  ) w
 )
 select
   e.id as id, e.name as name, e.entity_type as entity_type,
@@ -159,4 +165,4 @@ select
 from relations r
 join entities f on f.id = r.from_entity
 join entities t on t.id = r.to_entity
-where datetime(r.valid_to) <= datetime('now');
+where datetime(r.valid_to) <= datetime({now});

@@ -20,17 +20,16 @@ from ..errors import BadParameter
 from . import keeping, lists, vectorless
 from .fresh import fresh as looking_now
 from .keeping import Progress
-from .lists import Listing
+from .known import why_unknown
+from .lists import Listing, with_type
 from .queries import current
 
 REPORT = "consolidation"
 """Its name in ``limbic_reviews``."""
 CENTRAL_DEGREE = 3
 """Live neighbours from which a stale entity counts as central."""
-NOT_KEPT = (
-    "this file was made by an earlier version and keeps no reports: run 'datasette limbic init' "
-    "on it, then 'datasette limbic sync'"
-)
+COMPARED = ("split_candidates", "approaching", "contradictions")
+"""Lists that are not known before observations were compared; flags may come from an import."""
 
 _ACTIVE = "coalesce(a.access_count, 0) desc"
 _ACCESS = "left join entity_access a on a.entity_id = q.entity_id"
@@ -65,7 +64,7 @@ _KINDS = Listing("limbic_similar_observations", "q.kind")
 _SIZE = f"""select
 (select count(*) from entities where archived_at is null),
 (select count(*) from observations o join entities e on e.id = o.entity_id
-  where e.archived_at is null and {current("o")})"""
+  where e.archived_at is null and {current("o", ":now")})"""
 
 
 def consolidation_report(
@@ -87,7 +86,8 @@ def consolidation_report(
     looks now at all that changed since it was kept, on a connection that nobody else uses;
     without it the answer is from what ``sync`` kept, and ``kept`` says of when. ``only`` names
     one list, of which ``page`` (from 1) is given; else the first ``size`` rows (1 to 1000) of
-    each are. ``now`` is any time that ``times.parse_time`` reads, and counts for staleness.
+    each are. ``now`` is any time that ``times.parse_time`` reads, and counts for staleness
+    and for what holds.
     Without ``reviews`` the table limbic_reviews is not read.
 
     The answer holds ``summary`` (counts) and these lists, what deserves attention first:
@@ -96,7 +96,8 @@ def consolidation_report(
       ``split_score`` = observations / threshold · diversity, highest first.
     - ``approaching``: the same from 80 % of the threshold up to it.
     - ``flagged_observations``: similarity_flag = 1, those of the most accessed entities first,
-      with what each is like; the partner is None where the flag came with an import.
+      with what each is like; the partner is None where the flag came with an import. With
+      ``fresh``, flags as the next ``sync`` would leave them.
     - ``stale_entities``: not accessed (or never, and made) for ``stale_days``, and seldom at
       all. Unused ones first, then linked, then central; in each the longest stale first.
     - ``large_entities``: over the threshold, whatever the topics; furthest over it first.
@@ -106,8 +107,9 @@ def consolidation_report(
     ``standing`` of a stale entity tells old but needed from old and forgotten: ``central`` with
     at least 3 other live entities linked to it, ``linked`` with 1 or 2, ``unused`` with none.
     ``consolidation_importance`` (0 and up) and ``temporal_score`` (0 to 1) are those of
-    ``scoring``. ``paging`` has count, page, pages and size of each list. A list that needs
-    tables which an old file lacks is None, and ``reasons`` says why.
+    ``scoring``. ``paging`` has count, page, pages and size of each list. What is not known is None,
+    in ``summary`` too, and ``reasons`` says why by list: an old file lacks the tables, or nothing
+    was compared yet.
 
     Raises BadParameter naming the value, and NotAMemory.
     """
@@ -130,12 +132,11 @@ def consolidation_report(
     kept = keeping.state(conn) if there else None  # of the file, not of what is looked at now
     look = looking_now(conn, settings=settings, progress=progress) if fresh else nullcontext()
     with look:
-        asked = {
-            name: listing for name, listing in LISTS.items() if fresh or there or not listing.kept
-        }
+        unknown = {} if fresh else unknown_lists(kept)
+        asked = {name: listing for name, listing in LISTS.items() if name not in unknown}
         counts = {name: listing.count(conn, values) for name, listing in asked.items()}
         answer: dict[str, Any] = {
-            "summary": _summary(conn, counts, values, pairs=fresh or there),
+            "summary": _summary(conn, counts, values, pairs=fresh or why_unknown(kept) is None),
             "now": values["now"],
             "stale_days": values["stale_days"],
             "fresh": fresh,
@@ -145,7 +146,7 @@ def consolidation_report(
             "warnings": list(here.warnings),
             "reviewed": last_review(conn) if reviews else None,
             "paging": {},
-            "reasons": {name: NOT_KEPT for name in LISTS if name not in asked},
+            "reasons": unknown,
         }
         for name in LISTS if only is None else (only,):
             answer[name] = None
@@ -159,6 +160,21 @@ def consolidation_report(
                     "size": size,
                 }
     return plain(answer)  # type: ignore[no-any-return]
+
+
+def unknown_lists(kept: Mapping[str, Any] | None) -> dict[str, str]:
+    """Lists that cannot be told from what is kept, each with the reason.
+
+    ``kept`` is that of ``keeping.state``; None where a file of an earlier version keeps nothing.
+    """
+    reason = why_unknown(kept)
+    if reason is None:
+        return {}
+    return {
+        name: reason
+        for name, listing in LISTS.items()
+        if name in COMPARED or (kept is None and listing.kept)
+    }
 
 
 def last_review(conn: sqlite3.Connection) -> dict[str, Any] | None:
@@ -198,7 +214,7 @@ def _summary(
     kinds = _KINDS.counts_by(conn, "q.kind", values) if pairs else None
     for name, kind in _PAIRS.items():
         found[name] = None if kinds is None else kinds.get(kind, 0)
-    found["entities"], found["observations"] = conn.execute(_SIZE).fetchone()
+    found["entities"], found["observations"] = conn.execute(_SIZE, values).fetchone()
     return found
 
 
@@ -210,7 +226,7 @@ def _row(name: str, row: dict[str, Any], settings: Settings, now: str) -> dict[s
         row["changed_since"] = bool(row["changed_since"])
     elif name == "stale_entities":
         row.update(_importance(row, settings, now), standing=standing(row["degree"]))
-    return row
+    return with_type(row)
 
 
 def _importance(row: Mapping[str, Any], settings: Settings, now: str) -> dict[str, Any]:

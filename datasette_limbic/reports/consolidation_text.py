@@ -30,7 +30,7 @@ def _topics(row: Row) -> str:
 _NAMED: _Columns = {
     "id": lambda row: row["id"],
     "entity": lambda row: _short(row["name"], 32),
-    "type": lambda row: _short(row["entity_type"], 12),
+    "type": lambda row: _short(row["entityType"], 12),
 }
 _SIZED: _Columns = {
     "obs.": lambda row: row["observations"],

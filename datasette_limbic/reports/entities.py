@@ -8,7 +8,9 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..config import number
-from ..errors import UnknownEntity
+from ..entity import alike
+from ..errors import BadParameter, UnknownEntity
+from ..schema import holds
 
 PAGE = 50
 """Rows of each list on a page."""
@@ -26,17 +28,24 @@ def rows(
 
 
 def find_entity(conn: sqlite3.Connection, entity: int | str) -> dict[str, Any]:
-    """``id``, ``name``, ``entityType`` and ``archived_at``. Raises UnknownEntity."""
+    """``id``, ``name``, ``entityType`` and ``archived_at``, by id (a number) or exact name.
+
+    Raises UnknownEntity, naming entities of almost that name, and BadParameter for what is
+    neither a number nor a text.
+    """
+    # True would be the id 1
+    if isinstance(entity, bool) or not isinstance(entity, (int, str)):
+        raise BadParameter(f"entity is {entity!r:.80}: use an id, a whole number, or a name")
     column = "id" if isinstance(entity, int) else "name"
     found = rows(
         conn,
         f"select id, name, entity_type as entityType, archived_at from entities where {column} = ?",
-        [entity],
+        [entity if holds(entity) else None],
     )
     if not found:
-        raise UnknownEntity(
-            f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"
-        )
+        near = alike(conn, entity) if isinstance(entity, str) else []
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it by name"
+        raise UnknownEntity(f"this memory has no entity with the {column} {entity!r:.80}: {hint}")
     return found[0]
 
 

@@ -3,6 +3,9 @@
 Temporary tables stand in for the kept ones as long as the block lasts. A name in a query means
 the temporary table first, so the same queries answer as if everything had just been kept. The
 file is not touched, and may be opened for reading only.
+
+So it is with flags: a temporary view stands in for ``observations``, in which similarity_flag is
+what the next ``sync`` would leave there.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from datasette.utils import escape_sqlite
 from datasette.utils.sqlite import sqlite3
 
 from .. import schema
@@ -20,8 +24,34 @@ from . import keeping, reading
 from .keeping import Progress
 from .text_keys import text_key
 
-_TABLES = ("limbic_duplicates", "limbic_topics", "limbic_report_pending", "_limbic_text_keys")
+_TABLES = (
+    "limbic_duplicates",
+    "limbic_topics",
+    "limbic_report_pending",
+    "_limbic_text_keys",
+    "limbic_fresh_flags",
+)
 _KEPT = ("limbic_duplicates", "limbic_topics", "_limbic_text_keys")
+# What keeping does to flags (triggers limbic_flag_set and limbic_flag_clear): a new duplicate sets
+# one, the last one that goes clears it, and what is neither stays as a person left it.
+_NEWLY_FLAGGED = """
+insert into temp.limbic_fresh_flags(observation_id, flag)
+select distinct n.later_id, 1 from temp.limbic_duplicates n where n.kind = 'duplicate'
+"""
+_KNOWN = """
+and not exists (select 1 from main.limbic_duplicates k where k.earlier_id = n.earlier_id
+  and k.later_id = n.later_id and k.kind = 'duplicate')
+"""
+_NO_LONGER = """
+insert into temp.limbic_fresh_flags(observation_id, flag)
+select distinct k.later_id, 0 from main.limbic_duplicates k
+where k.kind = 'duplicate' and not exists (
+  select 1 from temp.limbic_duplicates n where n.later_id = k.later_id and n.kind = 'duplicate'
+)
+"""
+_FLAG = """coalesce((
+  select f.flag from temp.limbic_fresh_flags f where f.observation_id = o.id
+), o.similarity_flag) as similarity_flag"""
 _PAIRS = "earlier_id, later_id, entity_id, kind, rule, cosine, containment, difference"
 
 
@@ -55,16 +85,19 @@ def fresh(
             ids = [
                 r[0]
                 for r in conn.execute(
-                    "select distinct entity_id from observations order by entity_id"
+                    "select distinct entity_id from observations"
+                    " where typeof(entity_id) = 'integer' order by entity_id"
                 )
             ]
         for done in _fill(conn, ids, here, prefix):
             _let_go(conn, outer)
             if progress:
                 progress(done, len(ids), "reports")
+        _overlay_flags(conn)
         _let_go(conn, outer)
         yield
     finally:
+        conn.execute("drop view if exists temp.observations")
         for table in _TABLES:
             conn.execute(f"drop table if exists temp.{table}")
         _let_go(conn, outer)
@@ -87,6 +120,23 @@ def _create(conn: sqlite3.Connection) -> None:
             conn.execute(_unreferenced(text.replace(name, f"temp.{name}", 1)))
     conn.execute("create index temp.limbic_duplicates_later on limbic_duplicates(later_id)")
     conn.execute("create index temp._limbic_text_keys_key on _limbic_text_keys(key, entity_id)")
+
+
+def _overlay_flags(conn: sqlite3.Connection) -> None:
+    """Let ``observations`` have the flags that go with the pairs as they are now."""
+    conn.execute(
+        "create table temp.limbic_fresh_flags(observation_id integer primary key, flag integer)"
+    )
+    if schema.has_reports(conn):
+        conn.execute(_NEWLY_FLAGGED + _KNOWN)
+        conn.execute(_NO_LONGER)
+    else:
+        conn.execute(_NEWLY_FLAGGED)
+    columns = ", ".join(
+        _FLAG if name == "similarity_flag" else f"o.{escape_sqlite(name)}"
+        for _, name, *_ in conn.execute("pragma main.table_info(observations)")
+    )
+    conn.execute(f"create view temp.observations as select {columns} from main.observations o")
 
 
 def _unreferenced(text: str) -> str:

@@ -30,7 +30,11 @@ from .topic_rows import TopicRow, topic_rows
 
 NAME = "observations"
 RULES = 1
-"""Raised when the same texts and settings would give another result: all is looked at again."""
+"""Which code found what is kept: part of ``Rules.text``, so that with another number all is looked
+at anew. To be raised by one in every release in which ``find_pairs``, ``analyse_topics`` or
+``text_key`` would find something else in the same texts and vectors under the same settings, as
+after a change of duplicates/, topics or text.normalise. tests/test_keeping_rules.py holds what each
+number finds, and fails where that was forgotten."""
 PASSES = 3
 AT_ONCE = 500
 """Entities whose ids are handed to one statement."""
@@ -42,13 +46,14 @@ insert into limbic_report_pending(entity_id)
 select entity_id from (
   select entity_id from observations
   union select entity_id from limbic_duplicates union select entity_id from limbic_topics
-) where 1 on conflict do nothing
+) where typeof(entity_id) = 'integer' on conflict do nothing
 """
 # Time alone ends an observation, or lets it begin: no trigger sees that.
 _CROSSED = """
 select distinct entity_id from observations
-where valid_to is not null and datetime(valid_to) between :since and datetime('now')
-  or valid_from is not null and datetime(valid_from) between :since and datetime('now')
+where typeof(entity_id) = 'integer' and (
+  valid_to is not null and datetime(valid_to) between :since and datetime('now')
+  or valid_from is not null and datetime(valid_from) between :since and datetime('now'))
 """
 
 
@@ -213,7 +218,7 @@ def _begin(conn: sqlite3.Connection, here: Rules, full: bool) -> None:
             with transaction(conn):
                 conn.execute(
                     "insert into limbic_report_pending(entity_id) select value from json_each(?)"
-                    " where 1 on conflict do update set changes = changes + 1",
+                    " where 1 on conflict(entity_id) do update set changes = changes + 1",
                     [json.dumps(sorted(over))],
                 )
         return

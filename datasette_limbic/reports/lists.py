@@ -61,3 +61,8 @@ class Listing:
 def pages(count: int, size: int) -> int:
     """Pages of a list, at least one."""
     return max(1, -(-count // size))
+
+
+def with_type(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of SQL as JSON has it: the type of an entity is ``entityType`` there."""
+    return {("entityType" if key == "entity_type" else key): row[key] for key in row}

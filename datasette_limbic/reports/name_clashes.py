@@ -41,7 +41,7 @@ def folded(name: str) -> str:
         if _PLAIN.fullmatch(text):
             return text
     else:
-        text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+        text = unicodedata.normalize("NFKD", name).casefold()
         text = unicodedata.normalize("NFC", _MARKS.sub("", text))
     kept: list[str] = []
     gap = False

@@ -24,6 +24,8 @@ _ACCENTS = {
 _CREATE = re.compile(r"create view (\w+) as\s+", re.I)
 # by way of a real: of the text '1e3' as an integer SQLite reads the 1 alone
 _WHOLE = "cast(cast(value as real) as integer)"
+# What Python strips of a text; SQLite by itself strips the space alone.
+_SPACES = f"char({', '.join(str(n) for n in range(0x3001) if chr(n).isspace())})"
 
 
 def _usable(key: str) -> str:
@@ -47,7 +49,8 @@ def _setting(key: str, default: float) -> str:
 def _types() -> str:
     """A common table ``types`` (entity_type, threshold), and those it is made of.
 
-    Types are compared without case and accents, as ``config.type_key`` does it (Latin letters).
+    Types are compared without case and accents, as ``config.type_key`` does it, in Latin letters;
+    in those of other scripts as they are written.
     Letter by letter: calls of replace() inside each other overflow the parser of most SQLites.
     """
     letters = [(letter, plain) for plain, each in _ACCENTS.items() for letter in each]
@@ -74,41 +77,72 @@ words(word) as (
 )"""
 
 
-def current(alias: str) -> str:
-    """Whether a row holds now: within valid_from … valid_to."""
+# What the views compare letter by letter, our function compares in every script. Called once for
+# each type: it reads the settings.
+_EXACT_TYPES = """types(entity_type, threshold) as materialized (
+  select entity_type, limbic_threshold(case when typeof(entity_type) = 'text' then entity_type
+    else '' end)
+  from (select distinct entity_type from entities)
+)"""
+
+
+def current(alias: str, now: str = "'now'") -> str:
+    """Whether a row holds within valid_from … valid_to at ``now``: an SQL expression of a time."""
     # What cannot be read never begins and never ends, as in search. Nearly all rows have neither:
     # to ask that first takes half as long.
     return (
-        f"(({alias}.valid_to is null or coalesce(datetime({alias}.valid_to) > datetime('now'), 1))"
+        f"(({alias}.valid_to is null or coalesce(datetime({alias}.valid_to) > datetime({now}), 1))"
         f" and ({alias}.valid_from is null"
-        f" or coalesce(datetime({alias}.valid_from) <= datetime('now'), 1)))"
+        f" or coalesce(datetime({alias}.valid_from) <= datetime({now}), 1)))"
     )
 
 
-def _counts(alias: str) -> str:
+def _counts(alias: str, now: str) -> str:
     """Whether a relation counts for the degree."""
     apart = ", ".join(f"'{name}'" for name in SPLIT_RELATIONS)
-    return f"{alias}.relation_type not in ({apart}) and {current(alias)}"
+    return f"{alias}.relation_type not in ({apart}) and {current(alias, now)}"
 
 
 def _day(expression: str) -> str:
     """A time as a Julian day, in the spellings that ``times.parse_time`` reads; else NULL."""
-    number, date = f"cast({expression} as real)", f"substr(trim({expression}), 1, 10)"
-    text = f"upper(replace(trim({expression}), ',', '.'))"
-    # Of text SQLite reads more than a date: 'now', '12:00' of the year 2000, the 31st of February;
-    # and of zones neither '+0200' nor '+02' nor 'UTC'.
-    return f"""case
-    when {number} = {expression} then julianday(
-      case when abs({number}) >= 1e11 then {number} / 1000 else {number} end, 'unixepoch')
-    when date({date}) <> {date} then null
-    when {text} glob '*:*[+-][0-9][0-9][0-9][0-9]'
-      then julianday(substr({text}, 1, length({text}) - 2) || ':' || substr({text}, -2))
-    when {text} glob '*:*[+-][0-9][0-9]' then julianday({text} || ':00')
-    when {text} glob '*:*UTC' then julianday(rtrim({text}, ' UTC'))
-    else julianday({text}) end"""
+    stamp = f"trim({expression}, {_SPACES})"
+    number = f"cast({stamp} as real)"
+    date, time = f"substr({stamp}, 1, 10)", f"substr({stamp}, 11)"
+    # Nearly all are written as SQLite writes them: those are asked for first.
+    # Of text SQLite reads more than a date: 'now', '12:00' of the year 2000, the 31st of February,
+    # 24:00. Zones it knows up to 14:00, and neither '+0200' nor '+02' nor 'UTC'.
+    return f"""(select case when day between 1721425.5 and 5373484.499999999 then day end
+  from (select case
+    when datetime({expression}, '+0 days') = {expression} then julianday({expression})
+    when typeof({expression}) = 'blob' then null
+    when {number} = {stamp} then 2440587.5 + (
+      case when abs({number}) >= 1e11 then {number} / 1000 else {number} end) / 86400
+    when date({date}, '+0 days') <> {date} then null
+    when {time} = '' then julianday({date})
+    when {time} not glob '[Tt ][0-2][0-9]:*' or {time} glob '?24*' or {time} glob '*  *' then null
+    when {time} glob '*[Zz]' then {_clock(date, time, 1)}
+    when {time} glob '*UTC' then {_clock(date, time, 3)}
+    when {time} glob '*[+-][0-9][0-9]:[0-9][0-9]' then {_clock(date, time, 6)}
+    when {time} glob '*[+-][0-9][0-9][0-9][0-9]' then {_clock(date, time, 5)}
+    when {time} glob '*[+-][0-9][0-9]' then {_clock(date, time, 3, hours_alone=True)}
+    else {_clock(date, time, 0)} end as day))"""
 
 
-_WITH_ARGUMENT = {"current": current, "counts": _counts, "day": _day}
+def _clock(date: str, time: str, zone: int, *, hours_alone: bool = False) -> str:
+    """A date with a time of which the last ``zone`` characters are a zone, as a Julian day."""
+    clock = f"replace(substr({time}, 2, length({time}) - {zone + 1}), ',', '.')"
+    found = f"julianday({date} || ' ' || {clock})"
+    usable = f"{clock} not glob '*[^0-9:. ]*'"
+    if hours_alone or zone > 3:
+        hours = f"substr({time}, {-zone}, 3)"
+        minutes = "'00'" if hours_alone else f"substr({time}, -2)"
+        # with the sign of the hours, which 00 has too
+        found += f" - ({hours} * 60 + (substr({hours}, 1, 1) || {minutes})) / 1440.0"
+        usable += f" and substr({hours}, 2) < '24' and {minutes} < '60'"
+    return f"case when {usable} then {found} end"
+
+
+_AT_NOW = {"current": current, "counts": _counts}
 # What a view takes from the settings and a page from its own parameters, by name.
 PARAMETERS = {
     "now": "'now'",
@@ -123,7 +157,7 @@ def queries(*, parametrised: bool = False) -> dict[str, str]:
     """The select of each view by its name.
 
     ``parametrised`` puts ``:now``, ``:stale_days`` and ``:stale_max_access`` where the views read
-    the settings.
+    the clock and the settings, and calls ``limbic_threshold``: for a connection with our functions.
     """
     found = {}
     for text in statements("report_views"):
@@ -135,15 +169,18 @@ def queries(*, parametrised: bool = False) -> dict[str, str]:
 
 
 def _filled(text: str, parametrised: bool) -> str:
+    def value_of(name: str) -> str:
+        return f":{name}" if parametrised and name != "approaching" else PARAMETERS[name]
+
     def value(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]
+        if name == "day":
+            return _day(argument)
         if argument is not None:
-            return _WITH_ARGUMENT[name](argument)
+            return _AT_NOW[name](argument, value_of("now"))
         if name == "types":
-            return _types()
-        if parametrised and name != "approaching":
-            return f":{name}"
-        return PARAMETERS[name]
+            return _EXACT_TYPES if parametrised else _types()
+        return value_of(name)
 
     return re.sub(r"\{(\w+)(?::([\w.]+))?\}", value, text)
 
@@ -152,3 +189,9 @@ def create_views(conn: sqlite3.Connection) -> None:
     """Make the views that are missing."""
     for name, text in queries().items():
         conn.execute(f"create view if not exists {name} as\n{text}")
+
+
+def views_there(conn: sqlite3.Connection) -> set[str]:
+    """Those of the views that this file has: one of an earlier version may have none."""
+    found = conn.execute("select name from sqlite_master where type = 'view'")
+    return {row[0] for row in found} & queries().keys()

@@ -11,7 +11,8 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import report_settings, schema, times
 from . import keeping
-from .consolidation import LISTS, NOT_KEPT, last_review
+from .consolidation import LISTS, last_review, unknown_lists
+from .known import why_unknown
 from .lists import Listing
 
 DUE_DAYS = 31
@@ -24,14 +25,16 @@ def review(conn: sqlite3.Connection, *, now: Any = None, reviews: bool = True) -
 
     Reads only, from what ``sync`` kept. ``counts`` has ``split_candidates``, ``approaching``,
     ``flagged_observations``, ``contradictions``, ``stale_entities``, ``large_entities`` and
-    ``orphans``; None where a file of an earlier version lacks the tables, and ``reason`` says so.
+    ``orphans``. Those that are not known are None, and ``reason`` says why: a file of an earlier
+    version lacks the tables, or observations were not compared yet.
     ``kept`` is that of ``keeping.state``. ``reviewed`` is the last time that the consolidation
     report was marked as looked through ({"at", "by"}, or None), ``days_since_review`` the days
     since then (None: never, or at a time that cannot be read), and ``review_due`` whether those
     are over 31, or never. Without ``reviews`` the table limbic_reviews is not read, and these
     three are None. ``now`` is any time that ``times.parse_time`` reads.
     """
-    there = schema.has_reports(conn)
+    kept = keeping.state(conn) if schema.has_reports(conn) else None
+    unknown = unknown_lists(kept)
     here = report_settings.read(conn)
     moment = times.to_sql(now) or times.now_sql()
     values = {
@@ -43,12 +46,12 @@ def review(conn: sqlite3.Connection, *, now: Any = None, reviews: bool = True) -
     days = _days(last["at"], moment) if last else None
     return {
         "counts": {
-            name: listing.count(conn, values) if there or not listing.kept else None
+            name: None if name in unknown else listing.count(conn, values)
             for name, listing in _COUNTED.items()
         },
         "stale_days": here.stale_days,
-        "kept": keeping.state(conn) if there else None,
-        "reason": None if there else NOT_KEPT,
+        "kept": kept,
+        "reason": why_unknown(kept),
         "reviewed": last,
         "days_since_review": days,
         "review_due": (days is None or days > DUE_DAYS) if reviews else None,

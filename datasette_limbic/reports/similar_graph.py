@@ -7,7 +7,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import times
+from .. import report_settings, times
 from ..errors import BadParameter
 from ..schema import has_reports, require_memory
 from . import fresh as overlay
@@ -15,13 +15,11 @@ from . import keeping
 from .across import across_entities
 from .entities import PAGE, pages, paging, rows
 from .keeping import Progress
+from .known import why_unknown
 from .name_clashes import name_clashes
 from .queries import queries
 
 KINDS = ("duplicate", "contradiction", "look")
-NOT_KEPT = (
-    "this file was made by an earlier version and keeps no pairs yet: run 'datasette limbic sync'"
-)
 _COUNTS = """
 select kind, rule, count(*) as pairs, count(distinct entity_id) as entities from ({view})
 group by kind, rule
@@ -55,10 +53,11 @@ def find_duplicates(
 
     ``kind`` (duplicate, contradiction, look) narrows ``pairs``. ``fresh`` first looks at every
     entity that changed since ``sync`` did; otherwise the answer is what is kept, and
-    ``looked_at`` says of when and how many entities changed since.
+    ``kept`` says of when and how many entities changed since.
 
     ``pairs``, the strongest first: as of ``find_duplicate_observations``, with ``kind`` and
-    ``entity`` (id, name, entityType); None with a ``reason`` where the file keeps none.
+    ``entity`` (id, name, entityType); None with a ``reason`` where the file keeps none, or no
+    observations were compared yet: then ``counts``, ``rules`` and ``across_entities`` are too.
     ``counts`` by kind, ``rules`` by kind and rule. ``across_entities``: equal texts of several
     entities. ``name_clashes``: names the same but for case, accents and punctuation. Each list
     holds ``size`` at most; ``page`` turns them all.
@@ -70,12 +69,19 @@ def find_duplicates(
     if kind is not None and kind not in KINDS:
         raise BadParameter(f"kind is {kind!r:.60}: use {', '.join(KINDS)}, or leave it out")
     clashes = name_clashes(conn, page=page, size=size)
-    data: dict[str, Any] = {"kind": kind, "page": page, "size": size, "reason": None}
-    if not fresh and not has_reports(conn):
-        nothing = dict.fromkeys(("looked_at", "counts", "rules", "pairs", "across_entities"))
-        data |= {**nothing, "reason": NOT_KEPT, "pages": clashes["pages"]}
+    data: dict[str, Any] = {
+        "kind": kind,
+        "page": page,
+        "size": size,
+        "reason": None,
+        "warnings": list(report_settings.read(conn).warnings),
+    }
+    kept = _kept(conn) if not fresh and has_reports(conn) else None
+    if not fresh and (reason := why_unknown(kept)):
+        nothing = dict.fromkeys(("counts", "rules", "pairs", "across_entities"))
+        data |= {"kept": kept, **nothing, "reason": reason, "pages": clashes["pages"]}
         return data | {"name_clashes": clashes}
-    looked_at = _now(conn) if fresh else _kept(conn)
+    looked_at = _now(conn) if fresh else kept
     now = overlay.fresh(conn, settings=settings, progress=progress) if fresh else nullcontext()
     with now:
         counted = rows(conn, _COUNTS.format(view=queries()["limbic_similar_observations"]))
@@ -88,7 +94,7 @@ def find_duplicates(
         across = across_entities(conn, page=page, size=size)
     listed = counts[kind] if kind else sum(counts.values())
     return data | {
-        "looked_at": looked_at,
+        "kept": looked_at,
         "counts": counts,
         "rules": {k: {c["rule"]: c["pairs"] for c in counted if c["kind"] == k} for k in KINDS},
         "pages": max(pages(size, listed), across["pages"], clashes["pages"]),

@@ -93,7 +93,7 @@ def analysis(subject: Subject, topics: Topics) -> dict[str, Any]:
         "needs_split": needs,
         "approaching": near,
         "vectors": _vectors(subject, topics),
-        "settings_warnings": list(subject.settings.warnings),
+        "warnings": list(subject.settings.warnings),
     }
     found["verdict"] = _verdict(subject, topics, found)
     found["reason"] = _REASONS[found["verdict"]](found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from ..text import fold, fts_tokens, normalise
+from ..text import fold, fts_tokens
+from .name_clashes import folded
 
 TERMS = 2
 """Terms in a name; more only where two are not enough to make it a name of its own."""
@@ -13,27 +14,22 @@ _LONGEST_PARENT = 200
 _LONGEST_TERM = 40
 
 
-def name_key(name: str) -> str:
-    """The form under which two names are taken for the same: without case, accents, punctuation."""
-    return " ".join(fts_tokens(fold(name))) or normalise(name)
-
-
 def child_names(parent: str, terms: Sequence[Sequence[str]], taken: Iterable[str]) -> list[str]:
     """A name for each part, in order: ``Atlas – geocoder, cache``.
 
     ``terms`` are each part's, strongest first. Those that no other part has come first, those
     that the parent's name holds are left out. ``taken`` are the names that there are: no name
-    given is one of them, or of the others given, by ``name_key``.
+    given is one of them, or of the others given, by ``name_clashes.folded``.
     """
-    used = {name_key(name) for name in [*taken, parent]}
+    used = {folded(name) for name in [*taken, parent]}
     start = _short(" ".join(parent.split()), _LONGEST_PARENT)
     own = [_own_terms(parent, each) for each in terms]
     names = []
     for at, mine in enumerate(own):
         others = {fold(term) for n, each in enumerate(own) if n != at for term in each}
         mine = sorted(mine, key=lambda term: fold(term) in others)  # stable: strongest first
-        name = next(name for name in _candidates(start, mine, at + 1) if name_key(name) not in used)
-        used.add(name_key(name))
+        name = next(name for name in _candidates(start, mine, at + 1) if folded(name) not in used)
+        used.add(folded(name))
         names.append(name)
     return names
 

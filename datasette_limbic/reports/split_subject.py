@@ -13,10 +13,9 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import report_settings, schema
 from ..embedding import collection_info
-from ..entity import alike
-from ..errors import UnknownEntity
 from ..report_settings import APPROACHING, ReportSettings
 from . import reading
+from .entities import find_entity
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def read_subject(conn: sqlite3.Connection, entity: int | str, *, settings: Any =
     """The entity of this id (a number) or exact name, all of it as at one moment. Reads only.
 
     ``settings`` are the plugin's, for the prefix of what was embedded. Raises UnknownEntity,
-    naming entities of almost that name, and NotAMemory.
+    naming entities of almost that name, BadParameter and NotAMemory.
     """
     schema.require_memory(conn)
     ours = not conn.in_transaction
@@ -95,14 +94,11 @@ def read_subject(conn: sqlite3.Connection, entity: int | str, *, settings: Any =
 
 
 def _read(conn: sqlite3.Connection, entity: int | str, prefix: str) -> Subject:
-    column = "name" if isinstance(entity, str) else "id"
     found = conn.execute(
         "select id, cast(name as text), cast(entity_type as text), archived_at, archived_reason"
-        f" from entities where {column} = ?",
-        [entity],
+        " from entities where id = ?",
+        [find_entity(conn, entity)["id"]],
     ).fetchone()
-    if found is None:
-        raise _unknown(conn, entity, column)
     number, name, entity_type, archived_at, archived_reason = found
     info = collection_info(conn, "observations")
     batch = reading.read(conn, [number], info=info, prefix=prefix)
@@ -129,9 +125,3 @@ def _read(conn: sqlite3.Connection, entity: int | str, prefix: str) -> Subject:
         names = conn.execute("select cast(name as text) from entities")
         subject.taken.extend(row[0] for row in names)
     return subject
-
-
-def _unknown(conn: sqlite3.Connection, entity: int | str, column: str) -> UnknownEntity:
-    near = alike(conn, entity) if isinstance(entity, str) else []
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it by name"
-    return UnknownEntity(f"this memory has no entity with the {column} {entity!r:.80}: {hint}")

@@ -12,21 +12,19 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import schema
+from .. import report_settings, schema
 from ..answers import plain
-from ..errors import BadParameter
+from ..config import number
 from . import keeping
 from .fresh import fresh as looked_at_now
+from .known import why_unknown
 from .queries import queries
 from .split_analysis import analyze_entity_split
 from .split_proposal import propose_entity_split
 
 __all__ = ["analyze_entity_split", "find_split_candidates", "propose_entity_split"]
 
-NOT_KEPT = (
-    "this file keeps no reports yet: 'datasette limbic sync' makes them, and "
-    "'datasette limbic split' looks without them"
-)
+MAX_ROWS = 1_000_000_000
 
 
 def find_split_candidates(
@@ -53,14 +51,16 @@ def find_split_candidates(
     None and a ``reason``. ``limit`` and ``offset`` cut the list. Raises NotAMemory, BadParameter.
     """
     schema.require_memory(conn)
-    for name, value, least in (("limit", limit, 1), ("offset", offset, 0)):
-        if value is not None and (isinstance(value, bool) or value < least):
-            raise BadParameter(f"{name} is {value!r:.40}: use a whole number from {least}")
-    if not fresh and not schema.has_reports(conn):
-        counts = dict.fromkeys(("candidates", "total", "split", "approaching", "kept"))
-        return {**counts, "reason": NOT_KEPT}
+    if limit is not None:
+        limit = int(number("limit", limit, 1, MAX_ROWS, whole=True))
+    offset = int(number("offset", offset, 0, MAX_ROWS, whole=True))
+    warnings = list(report_settings.read(conn).warnings)
+    kept = keeping.state(conn) if not fresh and schema.has_reports(conn) else None
+    if not fresh and (reason := why_unknown(kept)):
+        counts = dict.fromkeys(("candidates", "total", "split", "approaching"))
+        return {**counts, "kept": kept, "reason": reason, "warnings": warnings}
     with looked_at_now(conn, settings=settings, progress=progress) if fresh else nullcontext():
-        cursor = conn.execute(_query())
+        cursor = conn.execute(_query(), {"now": "now"})
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor]
     listed = [row for row in rows if approaching or row["needs_split"]]
@@ -71,8 +71,9 @@ def find_split_candidates(
             "total": len(listed),
             "split": sum(row["needs_split"] for row in rows),
             "approaching": sum(not row["needs_split"] for row in rows),
-            "kept": None if fresh else keeping.state(conn),
+            "kept": kept,
             "reason": None,
+            "warnings": warnings,
         }
     )
     return found
@@ -81,7 +82,7 @@ def find_split_candidates(
 def _query() -> str:
     return (
         "select q.*, q.observations > q.threshold and q.split_score > 1 as needs_split"
-        f" from ({queries()['limbic_split_candidates']}) q"
+        f" from ({queries(parametrised=True)['limbic_split_candidates']}) q"
         # with a bar below 0 the topics of a large entity may overlap so much that it needs none
         " where needs_split or q.observations <= q.threshold"
         " order by q.split_score desc, q.id"

@@ -10,10 +10,11 @@ from ..embedding import collection_info
 from ..llm_store import content_hash
 from .queries import current
 
-_MISSING = f"""
-select count(*) from observations o where o.id not in (
+_COUNTS = f"""
+select count(*), coalesce(sum(o.id not in (
   select cast(m.id as integer) from embeddings m join collections c on c.id = m.collection_id
-  where c.name = 'observations') and {current("o")}
+  where c.name = 'observations')), 0)
+from observations o where {current("o")}
 """
 # Of what was marked, and of what the index refused: NaN, nothing but zeros, another dimension.
 _DOUBTFUL = f"""
@@ -34,23 +35,22 @@ where {current("o")}
 """
 
 
-def count(conn: sqlite3.Connection, prefix: str = "") -> int:
-    """Observations that hold now, without a usable vector of their present text.
+def count(conn: sqlite3.Connection, prefix: str = "") -> tuple[int, int]:
+    """Observations that hold now; those of them without a usable vector of their present text.
 
     ``prefix`` is what was put before a text that was embedded.
     """
-    missing = int(conn.execute(_MISSING).fetchone()[0])
+    total, missing = conn.execute(_COUNTS).fetchone()
     for content, digest, rejected in conn.execute(_DOUBTFUL):
         missing += bool(rejected) or digest != content_hash(prefix + (content or ""))
-    return missing
+    return total, missing
 
 
 def similarity(conn: sqlite3.Connection, prefix: str = "") -> dict[str, Any]:
     """Whether texts could be compared by meaning: ``computed`` (of any), ``model``, how many
     observations are ``without_vector``, and in ``reason`` what that means and what to do."""
     info = collection_info(conn, "observations")
-    total = conn.execute(f"select count(*) from observations o where {current('o')}").fetchone()[0]
-    without = count(conn, prefix)
+    total, without = count(conn, prefix)
     reason = None
     if without:
         reason = (

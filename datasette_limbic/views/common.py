@@ -57,14 +57,14 @@ class Page:
         """URL of another page of ours on the same database."""
         return limbic_url(self.datasette, self.db.name, path)
 
-    def whole(self, name: str, default: int) -> int:
-        """A whole number ≥ 1 among the arguments."""
+    def whole(self, name: str, default: int, most: int = MAX_PAGE) -> int:
+        """A whole number from 1 to ``most`` among the arguments."""
         value = self.args.get(name, "")
         if value == "":
             return default
         found = whole_number(value)
-        if found is None or not 1 <= found <= MAX_PAGE:
-            raise BadParameter(f"{name} is {value[:40]!r}: use a whole number from 1")
+        if found is None or not 1 <= found <= most:
+            raise BadParameter(f"{name} is {value[:40]!r}: use a whole number from 1 to {most}")
         return found
 
 
@@ -84,15 +84,23 @@ Handler = Callable[[Page], Awaitable[tuple[str, dict[str, Any]]]]
 View = Callable[..., Awaitable[Response]]
 
 
-def page(handler: Handler, tables: tuple[str, ...] = SEARCHED_TABLES) -> View:
+def page(
+    handler: Handler,
+    tables: tuple[str, ...] = SEARCHED_TABLES,
+    *,
+    takes: tuple[str, ...] | None = None,
+) -> View:
     """Make a view of ``handler``, which answers with a template name and one dict.
 
     The dict is the JSON twin; the template gets the same. Keys that start with an underscore
     are for the template alone. Whoever may not view each of ``tables`` gets 403. GET and HEAD
-    only.
+    only. An argument of the URL that is not among ``takes`` is a 400, where that is given:
+    ``stale_day=30`` must not answer for 90 days.
     """
 
     async def answer(here: Page) -> Response:
+        if takes is not None:
+            _refuse_unknown(here, takes)
         template, data = await handler(here)
         if here.as_json:
             return json_response(here.datasette, public(data))
@@ -101,6 +109,16 @@ def page(handler: Handler, tables: tuple[str, ...] = SEARCHED_TABLES) -> View:
     view = by_method(GET=checked(answer, tables))
     view.__name__, view.__doc__ = handler.__name__, handler.__doc__
     return view
+
+
+def _refuse_unknown(here: Page, takes: tuple[str, ...]) -> None:
+    # those with an underscore are Datasette's own
+    unknown = [n for n in here.request.args if n not in takes and not n.startswith("_")]
+    if unknown:
+        raise BadParameter(
+            f"unknown argument {', '.join(name[:40] for name in sorted(unknown)[:5])}: "
+            f"this page takes {', '.join(takes) or 'none'}"
+        )
 
 
 def has_json_path(request: Any) -> bool:
@@ -189,7 +207,9 @@ async def render(
                 "json_url": json_url(here),
                 # no link to pages that would answer 403: some ask for more rights than others
                 "_tabs": (found := await tabs.shown(datasette, request.actor, here.db.name)),
-                "_tab_names": {tab.name for tab in found},
+                "_tab_names": (names := {tab.name for tab in found}),
+                # an entity's page reads what search does
+                "_entities_shown": "search" in names,
             },
             request=request,
         )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from datasette.utils.sqlite import sqlite3
-
 from .. import compat
 from ..config import MAX_DAYS
-from ..reports.consolidation import LISTS, consolidation_report
-from ..reports.lists import SIZE
+from ..reports.consolidation import CENTRAL_DEGREE, LISTS, consolidation_report
+from ..reports.lists import MAX_SIZE, SIZE
+from ..reports.queries import views_there
 from ..schema import REPORTED_TABLES
 from .common import Page, page
+from .display import named
 
+ARGUMENTS = ("stale_days", "now", "size", "list", "page")
 REVIEWS = ("limbic_reviews",)
 # list → title, what it is; on the page in this order
 TITLES = {
@@ -60,7 +61,7 @@ _PAIR_VIEW = "limbic_similar_observations"
 
 async def _consolidation(here: Page) -> tuple[str, dict[str, Any]]:
     given = here.given
-    size = here.whole("size", SIZE)
+    size = here.whole("size", SIZE, MAX_SIZE)
     turned = here.whole("page", 1)
     reviews = await _may_view(here, REVIEWS)
     data = await here.read(
@@ -93,12 +94,13 @@ async def _consolidation(here: Page) -> tuple[str, dict[str, Any]]:
     data["_all_url"] = _url(here, list=None, page=None)
     data["_default_url"] = _url(here, stale_days=None, page=None)
     data["_carried"] = [(name, given[name]) for name in ("list", "now", "size") if name in given]
+    data["_central"] = CENTRAL_DEGREE
     data["_most_days"] = int(MAX_DAYS)
     data["_asked_days"] = "stale_days" in given
     return "limbic_consolidation.html", data
 
 
-consolidation_page = page(_consolidation, REPORTED_TABLES)
+consolidation_page = page(_consolidation, REPORTED_TABLES, takes=ARGUMENTS)
 
 
 async def _may_view(here: Page, tables: tuple[str, ...]) -> bool:
@@ -107,22 +109,14 @@ async def _may_view(here: Page, tables: tuple[str, ...]) -> bool:
 
 async def _views(here: Page) -> set[str]:
     """Those views of the lists that are there and that the visitor may see."""
-
-    def there(conn: sqlite3.Connection) -> set[str]:
-        rows = conn.execute("select name from sqlite_master where type = 'view'")
-        return {row[0] for row in rows} & {listing.view for listing in LISTS.values()}
-
-    found = await here.db.execute_fn(there)
-    return {name for name in found if await _may_view(here, (name,))}
+    found = await here.db.execute_fn(views_there)
+    wanted = found & {listing.view for listing in LISTS.values()}
+    return {name for name in wanted if await _may_view(here, (name,))}
 
 
 def _url(here: Page, anchor: str = "", **changed: Any) -> str:
     """This page with other arguments; None leaves one out."""
-    kept: dict[str, Any] = {
-        key: here.given[key]
-        for key in ("stale_days", "now", "size", "list", "page")
-        if key in here.given
-    }
+    kept: dict[str, Any] = {key: here.given[key] for key in ARGUMENTS if key in here.given}
     asked = {key: value for key, value in (kept | changed).items() if value is not None}
     return here.url("/consolidation") + (f"?{urlencode(asked)}" if asked else "") + anchor
 
@@ -190,7 +184,7 @@ def _section(here: Page, data: dict[str, Any], name: str, views: set[str]) -> di
 def _decorate(here: Page, name: str, row: dict[str, Any]) -> None:
     entity = row["entity_id"] if "entity_id" in row else row["id"]
     row["_url"] = here.url(f"/entity/{entity}")
-    row["_name"] = row["entity"] if "entity" in row else row["name"]
+    row["_name"] = named(row["entity"] if "entity" in row else row["name"], entity)
     if name in ("contradictions", "flagged_observations"):
         row["_duplicates_url"] = here.url(f"/duplicates/{entity}")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 from urllib.parse import urlencode
 
@@ -66,11 +67,44 @@ def short(value: Any, most: int = MAX_NAME) -> str:
     return content if len(content) <= most else content[: most - 1] + "…"
 
 
+def named(name: Any, entity: Any, most: int = MAX_NAME) -> str:
+    """The name of an entity as the text of a link, which one of spaces alone would leave empty."""
+    found = str("" if name is None else name)
+    unseen = all(unicodedata.category(c)[0] in "ZC" for c in found)
+    return f"unnamed (#{entity})" if unseen else short(found, most)
+
+
+def isolated(value: Any, most: int = MAX_NAME) -> Markup:
+    """The beginning of a text of the memory, which turns nothing around it.
+
+    A character such as U+202E turns what follows from right to left, up to the end of its element.
+    """
+    return Markup("<bdi>{}</bdi>").format(
+        value if isinstance(value, Markup) else short(value, most)
+    )
+
+
+def isolated_name(name: Any, entity: Any, most: int = MAX_NAME) -> Markup:
+    """``named``, as ``isolated`` has it."""
+    return Markup("<bdi>{}</bdi>").format(named(name, entity, most))
+
+
+def sentence(value: Any, most: int = 400) -> str:
+    """A reason or a warning as a sentence of its own, with a capital letter and a full stop."""
+    found = short(value, most)
+    if "_" not in found.partition(" ")[0]:  # the name of a table stays as it is written
+        found = found[:1].upper() + found[1:]
+    return found + ("" if found.endswith((".", "…")) else ".")
+
+
 FILTERS = {
     "limbic_number": number,
     "limbic_day": day,
     "limbic_moment": moment,
     "limbic_short": short,
+    "limbic_text": isolated,
+    "limbic_name": isolated_name,
+    "limbic_sentence": sentence,
 }
 
 
@@ -180,7 +214,7 @@ def decorate(answer: dict[str, Any], here: Page, asked: request.Request) -> dict
         row["_rank"] = rank
         row["_url"] = here.url(f"/entity/{row['id']}")
         row["_bars"] = bars(row, top, answer["parameters"])
-        row["_name"] = marked(short(row["name"]), terms)
+        row["_name"] = isolated(marked(named(row["name"], row["id"]), terms))
         contents = row.get("observations") or []
         row["_shown"] = observations(contents, terms)
         row["_more"] = max(0, len(contents) - SHOWN_OBSERVATIONS)

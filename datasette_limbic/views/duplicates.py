@@ -1,20 +1,26 @@
-"""Duplicates of one entity, compared as the page is read, and of the whole memory, as kept."""
+"""Duplicates of one entity, kept or compared as the page is read, and of the whole memory."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
 from datasette.utils import tilde_decode
 
 from .. import compat
+from ..answers import plain
 from ..errors import UnknownEntity
-from ..reports.similar import LISTS, find_duplicate_observations
+from ..reports.queries import views_there
+from ..reports.similar import LISTS, Alike, Asked, answer, compare, read_alike
 from ..reports.similar_graph import find_duplicates
 from ..schema import REPORTED_TABLES
 from . import duplicates_display as display
 from .common import Page, page, whole_number
+from .working import WORKER
 
+FEW = 200
+"""Observations that are compared within a tenth of a second."""
 VIEW = "limbic_similar_observations"
 _THRESHOLDS = ("threshold", "containment_threshold", "look")
 
@@ -27,29 +33,31 @@ async def _entity(here: Page) -> tuple[str, dict[str, Any]]:
         raise UnknownEntity(f"{shown!r} is no entity id: search for the name instead")
     turned = here.whole("page", 1)
     thresholds = {name: here.given.get(name) for name in _THRESHOLDS}
-    data = await here.read(
-        lambda conn: find_duplicate_observations(
-            conn,
-            wanted,
-            thresholds["threshold"],
-            thresholds["containment_threshold"],
-            look=thresholds["look"],
-            page=turned,
-            settings=here.settings,
-        )
+    asked = await here.db.execute_fn(
+        lambda conn: read_alike(conn, wanted, **thresholds, fresh=False, settings=here.settings)
     )
+    data = plain(answer(asked, await _compared(here, asked), turned))
     if here.as_json:
         return "limbic_duplicates.html", data
-    for name, kind in LISTS.items():
-        for pair in data[name]:
-            display.decorate(pair, kind)
+    shown = [(pair, kind) for name, kind in LISTS.items() for pair in data[name]]
+    await asyncio.to_thread(display.decorate, shown)
     display.decorate_clusters(data)
     data["_given"] = any(thresholds.values())
     data["_entity_url"] = here.url(f"/entity/{wanted}")
+    data["_form_url"] = here.url(f"/duplicates/{wanted}")
     data["_all_url"] = here.url("/duplicates")
     data["_table_url"] = await _table_url(here, {"entity_id": wanted})
     _turn(here, data, _THRESHOLDS)
     return "limbic_duplicates.html", data
+
+
+async def _compared(here: Page, asked: Asked) -> Alike:
+    """The pairs: at once where they are kept or few texts are to be compared, else in turn."""
+    if asked.kept is not None or asked.count <= FEW:
+        return await asyncio.to_thread(compare, asked)
+    digest = await asyncio.to_thread(lambda: asked.digest)
+    key = ("duplicates", here.db.name, asked.entity["id"], digest)
+    return await WORKER.run(key, compare, asked)
 
 
 async def _all(here: Page) -> tuple[str, dict[str, Any]]:
@@ -62,8 +70,9 @@ async def _all(here: Page) -> tuple[str, dict[str, Any]]:
     )
     if here.as_json:
         return "limbic_duplicates_all.html", data
-    for pair in data["pairs"] or []:
-        display.decorate(pair, pair["kind"])
+    pairs = data["pairs"] or []
+    await asyncio.to_thread(display.decorate, [(pair, pair["kind"]) for pair in pairs])
+    for pair in pairs:
         pair["_kind"] = display.KIND[pair["kind"]]
         pair["_url"] = here.url(f"/duplicates/{pair['entity']['id']}")
     data["_kinds"] = [
@@ -88,23 +97,18 @@ async def _all(here: Page) -> tuple[str, dict[str, Any]]:
     return "limbic_duplicates_all.html", data
 
 
-entity_duplicates_page = page(_entity, REPORTED_TABLES)
-duplicates_page = page(_all, REPORTED_TABLES)
+entity_duplicates_page = page(_entity, REPORTED_TABLES, takes=(*_THRESHOLDS, "page"))
+duplicates_page = page(_all, REPORTED_TABLES, takes=("kind", "page"))
 
 
 async def _table_url(here: Page, filters: dict[str, Any]) -> str | None:
     """Datasette's own page on the kept pairs, for facets and CSV; None where there is none."""
-    if not await here.db.execute_fn(_has_view) or not await compat.may_view(
+    if VIEW not in await here.db.execute_fn(views_there) or not await compat.may_view(
         here.datasette, here.request.actor, here.db.name, (VIEW,)
     ):
         return None
     url = str(here.datasette.urls.table(here.db.name, VIEW))
     return f"{url}?{urlencode({**filters, '_facet': 'rule'})}"
-
-
-def _has_view(conn: Any) -> bool:
-    found = conn.execute("select 1 from sqlite_master where type = 'view' and name = ?", [VIEW])
-    return found.fetchone() is not None
 
 
 def _turn(here: Page, data: dict[str, Any], names: tuple[str, ...]) -> None:

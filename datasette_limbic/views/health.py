@@ -6,16 +6,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .. import compat, health
-from ..reports.lists import SIZE
+from ..reports.lists import MAX_SIZE, SIZE
 from .common import Page, page
-from .display import day, number, short
+from .display import day, named, number, short
 
 FIRST = 5
 """Rows of each finding where all of them are shown."""
 LABELS = {
     "name": "Entity",
     "entity": "Entity",
-    "entity_type": "Type",
+    "entityType": "Type",
     "from_name": "From",
     "to_name": "To",
     "relation_type": "Relation",
@@ -45,7 +45,7 @@ async def _health(here: Page) -> tuple[str, dict[str, Any]]:
     tables = health.tables() - set(health.GRAPH)
     hidden = [table for table in sorted(tables) if not await _may_view(here, table)]
     only, turned = here.given.get("list"), here.whole("page", 1)
-    size = here.whole("size", SIZE if only else FIRST)
+    size = here.whole("size", SIZE if only else FIRST, MAX_SIZE)
     data = await here.read(
         lambda conn: health.health_report(
             conn,
@@ -131,7 +131,7 @@ def _cell(
     lines: list[list[tuple[Any, str | None]]]
     if name == "names":
         lines = [
-            [(short(each["name"], 120), _entity_url(here, each["id"]))]
+            [(named(each["name"], each["id"], 120), _entity_url(here, each["id"]))]
             + [(" (archived)", None)] * each["archived"]
             for each in value
         ]
@@ -141,7 +141,7 @@ def _cell(
             lines.append([(f"and {row['parts'] - len(value):,} more", None)])
     elif name in finding["links"]:
         entity = row.get(finding["links"][name])
-        shown = "–" if value is None else short(value, 120)
+        shown = "–" if value is None else named(value, entity, 120)
         lines = [[(shown, None if value is None else _entity_url(here, entity))]]
     elif isinstance(value, bool):
         lines = [[("yes" if value else "no", None)]]
@@ -160,7 +160,7 @@ def _side(here: Page, side: dict[str, Any]) -> list[tuple[Any, str | None]]:
     pieces: list[tuple[Any, str | None]] = [(f"{side['entities']:,}: ", None)]
     for at, each in enumerate(side["names"]):
         pieces.append((", " if at else "", None))
-        pieces.append((short(each["name"], 60), _entity_url(here, each["id"])))
+        pieces.append((named(each["name"], each["id"], 60), _entity_url(here, each["id"])))
     if side["entities"] > len(side["names"]):
         pieces.append((" …", None))
     return pieces
@@ -170,4 +170,4 @@ def _entity_url(here: Page, entity: Any) -> str:
     return here.url(f"/entity/{entity}")
 
 
-health_page = page(_health, health.GRAPH)
+health_page = page(_health, health.GRAPH, takes=("list", "page", "size", "now"))

@@ -11,6 +11,7 @@ from .. import compat, plugin
 from ..schema import CORE_TABLES, REPORTED_TABLES, SEARCHED_TABLES
 from . import split, tabs
 from .common import limbic_url
+from .display import isolated_name
 
 # The column of each of our tables that holds the id of the entity a row is about.
 ENTITY_COLUMN = {
@@ -149,4 +150,4 @@ def render_cell(
     url = limbic_url(datasette, database, f"/entity/{entity}")
     most = datasette.setting("truncate_cells_html")
     shown = value[:most] + "…" if most and len(value) > most else value
-    return Markup('<a href="{}">{}</a>').format(url, shown)
+    return Markup('<a href="{}">{}</a>').format(url, isolated_name(shown, entity, len(shown)))

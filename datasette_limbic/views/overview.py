@@ -8,7 +8,6 @@ from .. import compat, recorder, status
 from ..schema import ACCESS_LOG, REPORTED_TABLES
 from . import posting
 from .common import Page, page
-from .tabs import OVERVIEW_TABLES
 
 # The documents' tables of what raising each constant does.
 RAISING = {
@@ -51,6 +50,9 @@ PRIVATE: dict[str, tuple[tuple[str, ...], ...]] = {
         ("signals", "by"),
         ("signals", "since_start", "pruned", "searches"),
     ),
+    "limbic_imports": (("counts", "imports"),),
+    "limbic_parameters": (("parameters",), ("parameters_version",), ("parameter_warning",)),
+    "limbic_settings": (("settings",),),
     "limbic_feedback": (("signals", "events"), ("signals", "since_start", "pruned", "ratings")),
 }
 
@@ -70,7 +72,7 @@ async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
     ]
     data["_parameters"] = [
         {"name": name, "value": "none" if value is None else f"{value:g}", "help": RAISING[name]}
-        for name, value in data["parameters"].items()
+        for name, value in (data["parameters"] or {}).items()
     ]
     if data["review"] is not None:
         data["_review"] = [
@@ -92,7 +94,7 @@ async def _add_recording(here: Page, signals: dict[str, Any]) -> None:
 
 
 async def _hide_private(here: Page, data: dict[str, Any]) -> None:
-    """Take out what the visitor may not view: logs hold queries and who asked."""
+    """Take out what the visitor may not view: logs hold queries and who asked, settings rules."""
     for table, paths in PRIVATE.items():
         if await _may_view(here, (table,)):
             continue
@@ -107,4 +109,4 @@ async def _may_view(here: Page, tables: tuple[str, ...]) -> bool:
     return await compat.may_view(here.datasette, here.request.actor, here.db.name, tables)
 
 
-overview_page = page(_overview, OVERVIEW_TABLES)
+overview_page = page(_overview)

@@ -17,10 +17,13 @@ from .common import Page, whole_number
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 10
 _OURS = re.compile(r"/[^/]+/-/limbic/[^/]+")
+# Answers everything but JSON with the sentence that it takes JSON alone.
+_JSON_ALONE = re.compile(r"/[^/]+/-/limbic/observations(\.json)?")
 
 
 def skips_csrf(base_url: str, scope: dict[str, Any]) -> bool:
-    """0.65: whether a request needs no CSRF token, being JSON to one of our own addresses.
+    """0.65: whether a request needs no CSRF token, being JSON to one of our own addresses, or to
+    one that refuses all else itself.
 
     A page of another site cannot send that type without asking first (CORS), and for what other
     plugins answer it is theirs to say. The path is taken apart as Datasette's router does it.
@@ -29,7 +32,9 @@ def skips_csrf(base_url: str, scope: dict[str, Any]) -> bool:
     path = path.partition("?")[0]
     if base_url != "/" and path.startswith(base_url):
         path = "/" + path[len(base_url) :]
-    return _OURS.fullmatch(path) is not None and content_type(scope) == "application/json"
+    if content_type(scope) != "application/json":
+        return _JSON_ALONE.fullmatch(path) is not None
+    return _OURS.fullmatch(path) is not None
 
 
 def content_type(scope: dict[str, Any]) -> str:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+from dataclasses import fields
 from typing import Any
 
 from datasette.utils import tilde_decode
 
 from ..errors import UnknownEntity
 from ..reports.split_proposal import STAYS, proposal
-from ..reports.split_subject import read_subject
+from ..reports.split_subject import Subject, read_subject
 from .common import Page, page, whole_number
+from .working import WORKER
 
 # What the page reads; the relations it shows are not there yet.
 TABLES = ("entities", "observations", "limbic_settings")
 SHOWN = 200
 """Observations shown of each list; the JSON has them all."""
-# Topics of some hundred observations take seconds of all cores: one at a time, and in no thread
-# that others read the database in.
-_ONE_AT_A_TIME = ThreadPoolExecutor(1, "limbic-topics")
 # verdict → heading, and the colour of its sentence
 HEADINGS = {
     "split": ("Worth splitting", "limbic-warn"),
@@ -41,8 +40,8 @@ async def _split_page(here: Page) -> tuple[str, dict[str, Any]]:
         shown = tilde_decode(given)[:60]
         raise UnknownEntity(f"{shown!r} is no entity id: search for the name instead")
     subject = await here.read(lambda conn: read_subject(conn, wanted, settings=here.settings))
-    loop = asyncio.get_running_loop()
-    data = await loop.run_in_executor(_ONE_AT_A_TIME, proposal, subject)
+    key = await asyncio.to_thread(_key, here, subject)
+    data = {**await WORKER.run(key, proposal, subject)}
     data["_heading"], data["_tone"] = HEADINGS[data["verdict"]]
     data["_children"] = [
         {**child, **_cut(here, child["observations"])} for child in data["children"]
@@ -55,7 +54,19 @@ async def _split_page(here: Page) -> tuple[str, dict[str, Any]]:
     return "limbic_split.html", data
 
 
-split_page = page(_split_page, TABLES)
+def _key(here: Page, subject: Subject) -> tuple[Any, ...]:
+    """Equal where a proposal would be: of all that it is made from."""
+    found = hashlib.sha256()
+    vectors = subject.vectors
+    if vectors is not None:
+        found.update(vectors.tobytes())
+    for field in fields(subject):
+        if field.name != "vectors":
+            found.update(repr(getattr(subject, field.name)).encode("utf-8", "surrogatepass"))
+    return "split", here.db.name, subject.id, found.digest()
+
+
+split_page = page(_split_page, TABLES, takes=())
 
 
 def _cut(here: Page, rows: list[dict[str, Any]]) -> dict[str, Any]:

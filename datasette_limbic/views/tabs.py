@@ -10,7 +10,6 @@ from datasette.app import Datasette
 from .. import compat, health
 from ..schema import REPORTED_TABLES, SEARCHED_TABLES
 
-OVERVIEW_TABLES = (*SEARCHED_TABLES, "limbic_imports", "limbic_parameters", "limbic_settings")
 IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
 
 
@@ -26,7 +25,7 @@ class Tab:
 
 
 TABS = (
-    Tab("overview", "Overview", "", OVERVIEW_TABLES),
+    Tab("overview", "Overview", "", SEARCHED_TABLES),
     Tab("search", "Search", "/search", SEARCHED_TABLES),
     Tab("consolidation", "Maintenance", "/consolidation", REPORTED_TABLES),
     Tab("duplicates", "Duplicates", "/duplicates", REPORTED_TABLES),
