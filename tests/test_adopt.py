@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from datasette.utils.sqlite import sqlite3
 from signal_log_helpers import old_memory
 
 from datasette_limbic import connection, schema
@@ -144,7 +145,7 @@ TAKEN = {
 
 def names_of_reports():
     """(kind, name) of what the fourth migration makes, but for triggers."""
-    with closing(connection.connect(":memory:", create=True)) as conn:
+    with closing(sqlite3.connect(":memory:")) as conn:
         schema.init(conn)
         listed = dict(conn.execute("select name, type from sqlite_master where sql is not null"))
     texts = schema.statements("reports", "report_views")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import click
@@ -97,7 +98,12 @@ def _finding(finding: dict[str, Any], *, paged: bool) -> list[str]:
 def _row(finding: dict[str, Any], row: dict[str, Any]) -> str:
     """A row in one line: ``name 'Atlas', degree 4``."""
     shown = [(name, row[name]) for name in finding["columns"] if row[name] is not None]
-    return ", ".join(f"{name.replace('_', ' ')} {_value(name, value)}" for name, value in shown)
+    return ", ".join(f"{_words(name)} {_value(name, value)}" for name, value in shown)
+
+
+def _words(column: str) -> str:
+    """``only_link`` and ``entityType`` as one says them."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column).replace("_", " ").lower()
 
 
 def _value(name: str, value: Any) -> str:

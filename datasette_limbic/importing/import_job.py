@@ -182,7 +182,8 @@ class Import:
         )
         self.rejects.flush()
         schema.fill_indexes(self.conn, self.entities.above, self.entities.observations.above)
-        schema.mark_for_reports(self.conn)
+        if self.changed:
+            schema.mark_for_reports(self.conn)
         for source, (import_id, file) in zip(self.sources, self.files.items(), strict=True):
             if source.whole and import_id in self.baselines:
                 file.entities.gone, file.observations.gone = self.baselines[import_id].gone()
