@@ -19,6 +19,9 @@ from datasette_limbic import connection, schema
 from datasette_limbic.config import MAX_QUERY
 from datasette_limbic.sync import sync
 
+# minutes in all: CI runs these on both lines, and leaves them out on further Pythons
+pytestmark = pytest.mark.slow
+
 QUERIES = {
     "empty": "",
     "blank": " \t\n ",

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from mcp_v2_helpers import T1, T2, T3
 
+# minutes in all: CI runs these on both lines, and leaves them out on further Pythons
+pytestmark = pytest.mark.slow
+
 NAMES = st.sampled_from("ABC")
 TEXTS = st.sampled_from(["one", "two", "three"])
 KINDS = st.sampled_from(["T", "U", "Generic"])

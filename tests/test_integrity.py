@@ -36,6 +36,9 @@ from datasette_limbic.integrity.vec_parts import every_part
 from datasette_limbic.pair_repair import repair_pairs
 from datasette_limbic.sync import sync
 
+# minutes in all: CI runs these on both lines, and leaves them out on further Pythons
+pytestmark = pytest.mark.slow
+
 
 def findings(path):
     return {result.name: result for result in check_file(path).findings}

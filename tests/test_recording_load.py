@@ -21,6 +21,9 @@ from server_helpers import Client, Server
 
 from datasette_limbic import connection, schema
 
+# minutes in all: CI runs these on both lines, and leaves them out on further Pythons
+pytestmark = pytest.mark.slow
+
 NOW = "2026-11-29 12:00:00"
 COLOURS = "red blue green white black amber azure ivory olive coral".split()
 THINGS = "boat house kite lamp chair river".split()

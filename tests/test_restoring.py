@@ -22,6 +22,9 @@ from datasette_limbic.importing.rejects import Rejects
 from datasette_limbic.importing.restoring import is_empty, log_restore, read_envelope, restore
 from datasette_limbic.importing.summary import FileSummary, ImportSummary
 
+# minutes in all: CI runs these on both lines, and leaves them out on further Pythons
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def text(tmp_path: Path) -> str:
