@@ -12,7 +12,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import integrity, schema, times
+from .. import integrity, schema
 from ..answers import plain
 from ..config import Settings, choice, number
 from ..errors import BadParameter
@@ -75,7 +75,7 @@ def health_report(
     page = int(number("page", page, 1, lists.MAX_PAGE, whole=True))
     if only is None and page != 1:
         raise BadParameter(f"page is {page}: say of which list, one of {', '.join(names())}")
-    moment = _moment(now)
+    moment = lists.moment(now)
     ask = Ask(conn, settings or Settings(), moment, (page - 1) * size, size, frozenset(hidden))
     wanted = [look for look in looks() if only in (None, look.name)]
     findings = []
@@ -142,13 +142,3 @@ def _integrity(file: str) -> dict[str, Any]:
         "left_out": [one.title for one in left],
         "command": checks.COMMAND.replace("FILE", shlex.quote(file)),
     }
-
-
-def _moment(now: Any) -> str:
-    text = times.now_sql() if now is None or now == "" else times.to_sql(now)
-    if text is None:
-        raise BadParameter(
-            f"now is {now!r:.60}: use a time such as 2026-11-29 12:00:00 (UTC), "
-            "an ISO time with offset, or Unix seconds"
-        )
-    return text

@@ -118,7 +118,7 @@ def consolidation_report(
     here = report_settings.read(conn)
     days = here.stale_days if stale_days is None else stale_days
     values: dict[str, Any] = {
-        "now": _moment(now),
+        "now": lists.moment(now),
         "stale_days": number("stale_days", days, 0, MAX_DAYS),
         "stale_max_access": here.stale_max_access,
     }
@@ -195,16 +195,6 @@ def standing(degree: int) -> str:
     if degree >= CENTRAL_DEGREE:
         return "central"
     return "linked" if degree > 0 else "unused"
-
-
-def _moment(now: Any) -> str:
-    text = times.now_sql() if now is None or now == "" else times.to_sql(now)
-    if text is None:
-        raise BadParameter(
-            f"now is {now!r:.60}: use a time such as 2026-11-29 12:00:00 (UTC), "
-            "an ISO time with offset, or Unix seconds"
-        )
-    return text
 
 
 def _summary(

@@ -8,6 +8,8 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from .. import times
+from ..errors import BadParameter
 from .queries import queries
 
 SIZE = 20
@@ -61,6 +63,17 @@ class Listing:
 def pages(count: int, size: int) -> int:
     """Pages of a list, at least one."""
     return max(1, -(-count // size))
+
+
+def moment(now: Any) -> str:
+    """A time as a caller gives it, as SQL writes it; None and '' are now. Raises BadParameter."""
+    text = times.now_sql() if now is None or now == "" else times.to_sql(now)
+    if text is None:
+        raise BadParameter(
+            f"now is {now!r:.60}: use a time such as 2026-11-29 12:00:00 (UTC), "
+            "an ISO time with offset, or Unix seconds"
+        )
+    return text
 
 
 def with_type(row: Mapping[str, Any]) -> dict[str, Any]:
