@@ -19,7 +19,7 @@ from .duplicates.candidates import NEAREST
 from .duplicates.stated import LOOKED_AT
 from .reports import reading
 from .reports.keeping import Rules
-from .reports.text_keys import text_key
+from .reports.kept_rows import insert_keys, insert_pairs
 
 PROVISIONAL = 1 << 62
 """From here on an id stands for an observation that is not written yet: later than any."""
@@ -142,23 +142,8 @@ def written(compared: Compared, ids: dict[int, int]) -> list[Pair]:
 
 def keep(conn: sqlite3.Connection, added: Sequence[Observation], pairs: Sequence[Pair]) -> None:
     """Write pairs and text keys of new observations; triggers set the flags."""
-    conn.executemany(
-        "insert into limbic_duplicates(earlier_id, later_id, kind, entity_id, rule, cosine,"
-        " containment, difference) values (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (p.earlier_id, p.later_id, p.kind, p.entity_id, p.rule, p.cosine, p.containment,
-             p.difference)
-            for p in pairs
-        ],
-    )  # fmt: skip
-    conn.executemany(
-        "insert into _limbic_text_keys(observation_id, entity_id, key) values (?, ?, ?)",
-        [
-            (each.id, each.entity_id, key)
-            for each in added
-            if (key := text_key(each.content)) is not None
-        ],
-    )
+    insert_pairs(conn, pairs)
+    insert_keys(conn, added)
 
 
 def by_observation(

@@ -22,7 +22,7 @@ from datasette.utils.sqlite import sqlite3
 from .. import schema
 from . import keeping, reading
 from .keeping import Progress
-from .text_keys import text_key
+from .kept_rows import insert_keys, insert_pairs
 
 _TABLES = (
     "limbic_duplicates",
@@ -52,7 +52,6 @@ where k.kind = 'duplicate' and not exists (
 _FLAG = """coalesce((
   select f.flag from temp.limbic_fresh_flags f where f.observation_id = o.id
 ), o.similarity_flag) as similarity_flag"""
-_PAIRS = "earlier_id, later_id, entity_id, kind, rule, cosine, containment, difference"
 
 
 @contextmanager
@@ -154,35 +153,12 @@ def _fill(
     for start in range(0, len(ids), keeping.AT_ONCE):
         for group in reading.batches(conn, ids[start : start + keeping.AT_ONCE]):
             batch, pairs, topics = keeping.look(conn, group, here, prefix)
-            conn.executemany(
-                f"insert into temp.limbic_duplicates({_PAIRS}) values (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        p.earlier_id,
-                        p.later_id,
-                        p.entity_id,
-                        p.kind,
-                        p.rule,
-                        p.cosine,
-                        p.containment,
-                        p.difference,
-                    )
-                    for p in pairs
-                ],
-            )
+            insert_pairs(conn, pairs, into="temp")
             conn.executemany(
                 "insert into temp.limbic_topics(entity_id, topics, diversity, split_score)"
                 " values (?, ?, ?, ?)",
                 topics,
             )
-            conn.executemany(
-                "insert into temp._limbic_text_keys(observation_id, entity_id, key)"
-                " values (?, ?, ?)",
-                [
-                    (row.id, row.entity_id, key)
-                    for row in batch.observations
-                    if (key := text_key(row.content)) is not None
-                ],
-            )
+            insert_keys(conn, batch.observations, into="temp")
             done += len(group)
             yield done

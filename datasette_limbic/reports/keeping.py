@@ -24,8 +24,8 @@ from ..schema import require_memory
 from ..text import counted
 from ..times import now_sql
 from . import reading
+from .kept_rows import insert_keys, insert_pairs
 from .reading import Batch
-from .text_keys import text_key
 from .topic_rows import TopicRow, topic_rows
 
 NAME = "observations"
@@ -332,10 +332,7 @@ def _write_pairs(
         " or (earlier_id = ?2 and later_id = ?1)",
         [key[:2] for key in sorted(new)],
     )
-    conn.executemany(
-        f"insert into limbic_duplicates({columns}) values (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*key, *now[key]) for key in sorted(new)],
-    )
+    insert_pairs(conn, (p for p in pairs if (p.earlier_id, p.later_id, p.kind) in new))
     conn.executemany(
         "update limbic_duplicates set entity_id = ?, rule = ?, cosine = ?, containment = ?,"
         " difference = ? where earlier_id = ? and later_id = ?",
@@ -359,11 +356,4 @@ def _write_topics(conn: sqlite3.Connection, entities: set[int], rows: list[Topic
 
 def _write_keys(conn: sqlite3.Connection, entities: set[int], batch: Batch) -> None:
     conn.executemany("delete from _limbic_text_keys where entity_id = ?", [(e,) for e in entities])
-    conn.executemany(
-        "insert or replace into _limbic_text_keys(observation_id, entity_id, key) values (?, ?, ?)",
-        [
-            (row.id, row.entity_id, key)
-            for row in batch.observations
-            if row.entity_id in entities and (key := text_key(row.content)) is not None
-        ],
-    )
+    insert_keys(conn, (row for row in batch.observations if row.entity_id in entities))
