@@ -18,14 +18,13 @@ from . import adding_answer, adding_input, adding_similar, embedding, embedding_
 from .adding_rows import Placed, Row, place
 from .adding_similar import PROVISIONAL, Compared, Gathered
 from .config import Settings
-from .connection import unwritten, vec_missing
+from .connection import unwritten
 from .duplicates import Observation
 from .embedding_target import Target
 from .errors import LimbicError, NotRecorded, NotWritable
 from .reports import reading
 from .reports.keeping import rules
 from .schema import COLLECTIONS, has_reports, require_memory
-from .vec_tables import table_dimension
 
 TRIES = 5
 """So often everything is compared again because others wrote meanwhile."""
@@ -35,7 +34,7 @@ CHANGING = (
     f"nothing was added: others changed the entities {TRIES} times while they were compared. "
     "Send it again"
 )
-SYNC = "run 'datasette limbic sync' on the file"
+SYNC = embedding_target.SYNC
 
 
 def add_observations(
@@ -232,7 +231,7 @@ class Adding:
         self, conn: sqlite3.Connection, target: Target, rows: Sequence[tuple[int, bytes]]
     ) -> None:
         """Make vectors findable, where the index is whole but for them; else sync makes it."""
-        reason = _unusable(conn, target)
+        reason = embedding_target.unusable(conn, target)
         if reason is None:
             embedding_target.index(conn, target.name, rows)
         else:
@@ -294,22 +293,6 @@ class Adding:
         }
         why = nothing or self.reasons.get("entities") or self.reasons.get("index of entities")
         self.answer["search"] = {"updated": why is None, "reason": why}
-
-
-def _unusable(conn: sqlite3.Connection, target: Target) -> str | None:
-    """Why vectors cannot be put into the index of a collection, which sync then makes."""
-    missing = vec_missing(conn)
-    if missing is not None:
-        return missing
-    row = conn.execute(
-        "select model from limbic_indexes where collection = ?", [target.name]
-    ).fetchone()
-    made = table_dimension(conn, target.name)
-    if made is None or row is None:
-        return f"the vectors of {target.name} are not indexed yet: {SYNC}"
-    if made != target.dimension or row[0] != target.stored_as:
-        return f"the vectors of {target.name} were indexed with another model: {SYNC}"
-    return None
 
 
 def _now(conn: sqlite3.Connection) -> str:

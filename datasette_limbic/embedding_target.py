@@ -13,9 +13,12 @@ from typing import Any, NoReturn
 from datasette.utils.sqlite import sqlite3
 
 from . import embedding, llm_store, vectors
+from .connection import vec_missing
 from .errors import IndexedElsewhere
 from .schema import COLLECTIONS
+from .vec_tables import table_dimension
 
+SYNC = "run 'datasette limbic sync' on the file"
 BATCH = 100
 """Texts handed to a model at once, where neither it nor the caller says fewer."""
 
@@ -155,3 +158,19 @@ def index(
         "delete from limbic_stale where collection = ? and item_id = ?",
         [(name, item) for item, _ in rows],
     )
+
+
+def unusable(conn: sqlite3.Connection, target: Target) -> str | None:
+    """Why vectors cannot be put into the index of a collection, which sync then makes."""
+    missing = vec_missing(conn)
+    if missing is not None:
+        return missing
+    row = conn.execute(
+        "select model from limbic_indexes where collection = ?", [target.name]
+    ).fetchone()
+    made = table_dimension(conn, target.name)
+    if made is None or row is None:
+        return f"the vectors of {target.name} are not indexed yet: {SYNC}"
+    if made != target.dimension or row[0] != target.stored_as:
+        return f"the vectors of {target.name} were indexed with another model: {SYNC}"
+    return None

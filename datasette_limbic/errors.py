@@ -128,3 +128,41 @@ class IndexedElsewhere(LimbicError, ValueError):
 
 class CannotWrite(LimbicError, OSError):
     """The file of an export cannot be written: no rights, no folder, no room."""
+
+
+class UnknownRow(LimbicError, LookupError):
+    """No observation or relation has that id."""
+
+    status = 404
+
+
+class UnknownChange(LimbicError, LookupError):
+    """The log of changes has no row with that id."""
+
+    status = 404
+
+
+class UnknownInsight(LimbicError, LookupError):
+    """The review queue has no row with that id."""
+
+    status = 404
+
+
+class Refused(LimbicError, ValueError):
+    """What was asked for cannot be done to the memory as it stands; nothing was changed."""
+
+    status = 409
+
+
+class StaleProposal(Refused):
+    """What was approved is not what is there any more."""
+
+
+class DependedOn(Refused):
+    """A change cannot be undone because something newer is built on it."""
+
+
+class NotEmbedded(LimbicError, RuntimeError):
+    """The model failed, so the action was not begun."""
+
+    status = 503

@@ -106,6 +106,16 @@ def m004_reports(db: Database) -> None:
     )
 
 
+@migrations()
+def m005_actions(db: Database) -> None:
+    """How a finding was judged before it was raised again; indexes for reading the log of
+    changes."""
+    if "judged_before" not in db["limbic_insights"].columns_dict:
+        db.table("limbic_insights").add_column("judged_before", str)
+    for text in statements("actions"):
+        db.execute(text)
+
+
 def init(conn: sqlite3.Connection) -> list[str]:
     """Bring the database up to date. Returns the names of the migrations that ran now.
 

@@ -115,6 +115,15 @@ def has_reports(conn: sqlite3.Connection) -> bool:
     return bool(found[0] == 3)
 
 
+def has_changes(conn: sqlite3.Connection) -> bool:
+    """Whether actions can be logged: a file of an earlier version lacks a column."""
+    found = conn.execute(
+        "select count(*) from pragma_table_info('limbic_insights', 'main')"
+        " where name = 'judged_before'"
+    ).fetchone()
+    return bool(found[0])
+
+
 def mark_for_reports(conn: sqlite3.Connection) -> None:
     """Note that reports have to look again at every entity with an observation marked as stale.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -109,6 +110,48 @@ def impatient_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         conn.execute("pragma busy_timeout = 20").fetchone()
 
     monkeypatch.setattr(plugin, "prepare", hasty)
+
+
+@pytest.fixture(scope="session")
+def _found_topics() -> dict[Any, Any]:
+    return {}
+
+
+@pytest.fixture
+def topics_once(_found_topics: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topics of the same texts and vectors are found once, then remembered.
+
+    For tests that sync the same memory many times and are about something else.
+    """
+    from datasette_limbic import topics
+    from datasette_limbic.reports import topic_rows
+
+    def remembered(texts: list[str], vectors: Any = None, **options: Any) -> Any:
+        key = (
+            tuple(texts),
+            None if vectors is None else (vectors.shape, vectors.tobytes()),
+            tuple(sorted(options.items())),
+        )
+        if key not in _found_topics:
+            _found_topics[key] = topics.analyse_topics(texts, vectors, **options)
+        return copy.deepcopy(_found_topics[key])
+
+    monkeypatch.setattr(topic_rows, "analyse_topics", remembered)
+
+
+@pytest.fixture
+def menus_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Menus ask for no rights: for tests of requests that Datasette itself refuses.
+
+    1.0 keeps no answers about rights while it makes such a page, so its menu alone takes 0.2 s.
+    Nothing is refused by this, and the views ask for their own rights as ever.
+    """
+    from datasette_limbic import compat
+
+    async def anybody(*_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(compat, "may_view", anybody)
 
 
 @pytest.fixture

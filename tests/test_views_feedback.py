@@ -21,6 +21,7 @@ from view_helpers import (
     as_actor,
     base,
     digest,
+    post,
     post_json,
     recording_datasette,
     rows,
@@ -96,50 +97,55 @@ async def test_a_loser_of_the_pool_can_be_rated_too(demo_db: Path, make_datasett
     assert rows(demo_db, "select count(*) from limbic_feedback") == [(1,)]
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "words"),
-    [
-        ({"search_id": "nope"}, 404, "no logged search has the id 'nope'"),
-        ({"search_id": None}, 400, "search_id is missing"),
-        ({"search_id": ""}, 400, "search_id is missing"),
-        ({"search_id": 5}, 400, "search_id is 5"),
-        ({"search_id": "x" * 101}, 400, "search_id is 'xxx"),
-        ({"id": 10**6}, 404, "1000000 was no candidate"),
-        ({"id": -1}, 404, "-1 was no candidate"),
-        ({"id": 2**63}, 400, "which result is rated"),
-        ({"id": -(2**63) - 1}, 400, "which result is rated"),
-        ({"id": 10**4000}, 400, "which result is rated"),
-        ({"id": True}, 400, "which result is rated"),
-        ({"id": 1.0}, 400, "which result is rated"),
-        ({"id": "1"}, 400, "which result is rated"),
-        ({"id": None}, 400, "which result is rated"),
-        ({"id": []}, 400, "which result is rated"),
-        ({"name": "Atlas"}, 400, "which result is rated"),
-        ({"id": None, "name": "Nobody"}, 404, "'Nobody' was no candidate"),
-        ({"id": None, "name": "\ud800\x00"}, 404, "was no candidate"),
-        ({"id": None, "name": 5}, 400, "which result is rated"),
-        ({"rating": None}, 400, "rating is None"),
-        ({"rating": "good"}, 400, "rating is 'good': use one of useful, not_useful"),
-        ({"rating": "opened"}, 400, "rating is 'opened'"),
-        ({"rating": ["useful"]}, 400, "rating is ['useful']"),
-        ({"rating": True}, 400, "rating is True"),
-        ({"client": 5}, 400, "client is 5"),
-        ({"client": "x" * 201}, 400, "client is 'xxx"),
-        ({"at": NOW}, 400, "unknown key at"),
-        ({"q": Q}, 400, "unknown key q"),
-    ],
-)
-async def test_what_cannot_be_rated(
-    change: dict[str, Any], status: int, words: str, demo_db: Path, make_datasette: Any
-) -> None:
+UNRATED: list[tuple[dict[str, Any], int, str]] = [
+    ({"search_id": "nope"}, 404, "no logged search has the id 'nope'"),
+    ({"search_id": None}, 400, "search_id is missing"),
+    ({"search_id": ""}, 400, "search_id is missing"),
+    ({"search_id": 5}, 400, "search_id is 5"),
+    ({"search_id": "x" * 101}, 400, "search_id is 'xxx"),
+    ({"id": 10**6}, 404, "1000000 was no candidate"),
+    ({"id": -1}, 404, "-1 was no candidate"),
+    ({"id": 2**63}, 400, "which result is rated"),
+    ({"id": -(2**63) - 1}, 400, "which result is rated"),
+    ({"id": 10**4000}, 400, "which result is rated"),
+    ({"id": True}, 400, "which result is rated"),
+    ({"id": 1.0}, 400, "which result is rated"),
+    ({"id": "1"}, 400, "which result is rated"),
+    ({"id": None}, 400, "which result is rated"),
+    ({"id": []}, 400, "which result is rated"),
+    ({"name": "Atlas"}, 400, "which result is rated"),
+    ({"id": None, "name": "Nobody"}, 404, "'Nobody' was no candidate"),
+    ({"id": None, "name": "\ud800\x00"}, 404, "was no candidate"),
+    ({"id": None, "name": 5}, 400, "which result is rated"),
+    ({"rating": None}, 400, "rating is None"),
+    ({"rating": "good"}, 400, "rating is 'good': use one of useful, not_useful"),
+    ({"rating": "opened"}, 400, "rating is 'opened'"),
+    ({"rating": ["useful"]}, 400, "rating is ['useful']"),
+    ({"rating": True}, 400, "rating is True"),
+    ({"client": 5}, 400, "client is 5"),
+    ({"client": "x" * 201}, 400, "client is 'xxx"),
+    ({"at": NOW}, 400, "unknown key at"),
+    ({"q": Q}, 400, "unknown key q"),
+]
+
+
+async def test_what_cannot_be_rated(demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
     search = await searched(datasette, demo_db)
     before = digest(demo_db)
     body = {"search_id": search["search_id"], "id": search["results"][0]["id"], "rating": "useful"}
-    found = await post_json(datasette, f"{base(demo_db)}/feedback", {**body, **change}, status)
-    assert words in found["error"]
-    assert len(found["error"]) < 500
-    assert digest(demo_db) == before
+    for change, status, words in UNRATED:
+        given = {**body, **change}
+        response = await post(datasette, f"{base(demo_db)}/feedback", given)
+        case = str(change)[:100]
+        assert response.status_code == status, (case, response.text[:500])
+        found = response.json()
+        assert (found["ok"], found["status"]) == (False, status), case
+        assert words in found["error"], (case, found["error"])
+        assert len(found["error"]) < 500, case
+        assert digest(demo_db) == before, case
+    # nothing else was amiss
+    await post_json(datasette, f"{base(demo_db)}/feedback", body)
 
 
 async def test_refusals_as_json(demo_db: Path, make_datasette: Any) -> None:
@@ -296,10 +302,9 @@ async def test_what_is_logged_is_what_was_shown(
     fields, cookies, ids = await shown(datasette, demo_db, query)
     seen = rows(demo_db, "select id, name from entities")
     everybody = [row[0] for row in seen]
+    others = [number for number in everybody if number not in ids]
     for _ in range(3):
-        for number in everybody:
-            if number not in ids:
-                await post_json(datasette, f"{base(demo_db)}/open", {"ids": [number], "wait": True})
+        await post_json(datasette, f"{base(demo_db)}/open", {"ids": others, "wait": True})
     write(demo_db, ("update entities set name = name || ' (new)'", []))
     _, _, now = await shown(datasette, demo_db, query)
     assert now != ids  # else this would prove nothing
@@ -383,16 +388,20 @@ async def test_a_rated_search_is_shown_again(demo_db: Path, make_datasette: Any)
     assert response.status_code == 404
 
 
-@pytest.mark.parametrize("uid", ["nope", "x" * 100, "a\x00b", "ab12' or 1=1"])
 async def test_an_id_in_the_address_never_reaches_the_log(
-    uid: str, demo_db: Path, make_datasette: Any
+    demo_db: Path, make_datasette: Any
 ) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
-    fields, cookies, ids = await shown(datasette, demo_db, urlencode({"q": Q, "search_id": uid}))
-    response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
-    [logged] = rows(demo_db, "select uid from limbic_searches")
-    assert re.fullmatch("[0-9a-f]{16}", logged[0])
-    assert way_back(response)["search_id"] == logged[0]
+    seen: set[str] = set()
+    for uid in ("nope", "x" * 100, "a\x00b", "ab12' or 1=1"):
+        query = urlencode({"q": Q, "search_id": uid})
+        fields, cookies, ids = await shown(datasette, demo_db, query)
+        response = await form(datasette, demo_db, {**fields, "rate": f"{ids[0]}:useful"}, cookies)
+        [new] = {row[0] for row in rows(demo_db, "select uid from limbic_searches")} - seen
+        assert re.fullmatch("[0-9a-f]{16}", new), uid
+        assert way_back(response)["search_id"] == new, uid
+        seen.add(new)
+    assert rows(demo_db, "select count(*) from limbic_searches") == [(4,)]
 
 
 async def test_a_time_of_the_address_comes_back(demo_db: Path, make_datasette: Any) -> None:
@@ -539,34 +548,28 @@ HOSTILE: list[tuple[dict[str, Any], int, str]] = [
 
 
 @pytest.mark.parametrize("logged", [False, True])
-@pytest.mark.parametrize(
-    ("change", "status", "words"), HOSTILE, ids=[str(h[0])[:40] for h in HOSTILE]
-)
-async def test_hostile_fields(
-    change: dict[str, Any],
-    status: int,
-    words: str,
-    logged: bool,
-    demo_db: Path,
-    make_datasette: Any,
-) -> None:
+async def test_hostile_fields(logged: bool, demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
     fields, cookies, ids = await shown(datasette, demo_db)
-    sent = {**fields, "rate": f"{ids[0]}:useful"}
+    good = {**fields, "rate": f"{ids[0]}:useful"}
     if logged:
-        assert (await form(datasette, demo_db, sent, cookies)).status_code == 303
+        assert (await form(datasette, demo_db, good, cookies)).status_code == 303
     before = digest(demo_db)
-    sent = {k: v for k, v in {**sent, **change}.items() if v is not None}
-    response = await form(datasette, demo_db, sent, cookies)
-    assert response.status_code == status
-    assert response.headers["content-type"].startswith("text/html")
-    assert re.search(rf'role="alert"[^>]*>[^<]*{words}', response.text, re.I)
-    assert ("<h1>That did not work</h1>" in response.text) is (status == 400)
-    assert len(response.text) < 10_000
-    assert "location" not in response.headers
-    assert "<script>alert" not in response.text
-    assert "<b><b>" not in response.text
-    assert digest(demo_db) == before
+    for change, status, words in HOSTILE:
+        case = str(change)[:100]
+        sent = {k: v for k, v in {**good, **change}.items() if v is not None}
+        response = await form(datasette, demo_db, sent, cookies)
+        assert response.status_code == status, case
+        assert response.headers["content-type"].startswith("text/html"), case
+        assert re.search(rf'role="alert"[^>]*>[^<]*{words}', response.text, re.I), case
+        assert ("<h1>That did not work</h1>" in response.text) is (status == 400), case
+        assert len(response.text) < 10_000, case
+        assert "location" not in response.headers, case
+        assert "<script>alert" not in response.text, case
+        assert "<b><b>" not in response.text, case
+        assert digest(demo_db) == before, case
+    # nothing else was amiss
+    assert (await form(datasette, demo_db, good, cookies)).status_code == 303
 
 
 async def test_what_a_page_carries_cannot_be_made_up(
@@ -717,6 +720,7 @@ async def test_refusals_as_a_page(
     assert (await form(datasette, demo_db, sent, cookies)).status_code == 303
 
 
+@pytest.mark.usefixtures("menus_for_all")
 async def test_pages_of_other_sites_cannot_rate(demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db, allow=True)
     fields, cookies, ids = await shown(datasette, demo_db)

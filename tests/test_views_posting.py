@@ -678,6 +678,7 @@ FORGED = [CROSS, {"sec-fetch-site": "same-site"}, {"origin": "https://evil.examp
 FORGED += [{"origin": "null"}, {"origin": "http://[::1"}]
 
 
+@pytest.mark.usefixtures("menus_for_all")
 @pytest.mark.parametrize("kind", [*OTHER_TYPES, *JSON_TYPES])
 async def test_no_page_of_another_site_can_make_a_browser_record(
     kind: str | None, demo_db: Path, make_datasette: Any
@@ -708,6 +709,7 @@ async def test_no_page_of_another_site_can_make_a_browser_record(
     assert digest(demo_db) == before
 
 
+@pytest.mark.usefixtures("menus_for_all")
 async def test_a_token_passes_from_another_site_if_it_signs_in(
     demo_db: Path, make_datasette: Any
 ) -> None:
@@ -767,6 +769,7 @@ async def test_with_a_cookie_anything_but_json_needs_the_token(
 
 
 @pytest.mark.skipif(not ONE_POINT_ZERO, reason="1.0 looks at where a request comes from")
+@pytest.mark.usefixtures("menus_for_all")
 async def test_where_a_request_comes_from(demo_db: Path, make_datasette: Any) -> None:
     datasette = recording_datasette(make_datasette, demo_db)
     url = f"{base(demo_db)}/search"

@@ -61,6 +61,7 @@ LATER = {
     "relations": {"context": "TEXT"},
     "observations": {"supersedes": "INTEGER"},
     "limbic_searches": {"uid": "TEXT"},
+    "limbic_insights": {"judged_before": "TEXT"},
 }
 # llm's tables: only on demand, since any vector can be computed again.
 VECTORS = (Exported("collections", "id"), Exported("embeddings", "collection_id, id"))

@@ -1,0 +1,176 @@
+"""A plan becomes rows: inside the caller's transaction, and checked afterwards row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..exporting.tables import quoted
+from ..exporting.values import RawText, dumps
+from ..schema import guarded
+from . import rows
+from .model import Key, New, Plan, Row, RowChange
+
+GUARD = "action"
+PAIRS = "limbic_duplicates"
+
+
+class Mismatch(RuntimeError):
+    """A row is not what the plan has after it was applied: nothing may be committed."""
+
+
+def apply(conn: sqlite3.Connection, plan: Plan) -> Plan:
+    """Write every change of ``plan``; returns it with the ids that new rows got.
+
+    The triggers keep text index and marks, and leave the times of activity to the plan. Flags
+    come last: they follow the kept pairs by triggers, and a plan says what they are. Raises
+    sqlite3.Error and Mismatch, after which the caller has to roll back.
+    """
+    flags = _flags(conn, plan)
+    ids: dict[New, int] = {}
+    with guarded(conn, GUARD):
+        for table in rows.TABLES.values():
+            changes = plan.of(table.name)
+            if table.name == PAIRS:
+                continue
+            for change in changes:
+                if change.before is not None and change.after is not None:
+                    _update(conn, table, change, ids)
+            for change in changes:
+                if change.before is None:
+                    _insert(conn, table, change, ids)
+        for table in reversed(rows.TABLES.values()):
+            if table.name != PAIRS:
+                _delete(conn, table, [c.key for c in plan.of(table.name) if c.after is None])
+        _pairs(conn, plan.of(PAIRS), ids)
+        conn.executemany(
+            "update observations set similarity_flag = ?1"
+            " where id = ?2 and similarity_flag is not ?1",
+            [(flag, number) for number, flag in flags.items()],
+        )
+    done = _resolved(plan, ids)
+    _check(conn, done)
+    return done
+
+
+def _flags(conn: sqlite3.Connection, plan: Plan) -> dict[int, Any]:
+    """The flag that each observation has at the end: as the plan says, else as it is now."""
+    ends = {number for change in plan.of(PAIRS) for number in change.key}
+    ours = {change.key[0]: change for change in plan.of("observations")}
+    wanted = dict(
+        conn.execute(
+            "select id, similarity_flag from observations"
+            " where id in (select value from json_each(?))",
+            [json.dumps(sorted(ends.union(ours)))],
+        ).fetchall()
+    )
+    for number, change in ours.items():
+        if change.after is None:
+            wanted.pop(number, None)
+        elif "similarity_flag" in change.after:
+            wanted[number] = change.after["similarity_flag"]
+    return wanted
+
+
+def _update(
+    conn: sqlite3.Connection, table: rows.Table, change: RowChange, ids: dict[New, int]
+) -> None:
+    after = _mapped(change.after or {}, ids)
+    if not after:
+        return
+    sets = ", ".join(f"{quoted(name)} = {_bound(value)}" for name, value in after.items())
+    conn.execute(
+        f"update {table.name} set {sets} where {_matched(table)}", [*after.values(), *change.key]
+    )
+
+
+def _insert(
+    conn: sqlite3.Connection, table: rows.Table, change: RowChange, ids: dict[New, int]
+) -> None:
+    row = _mapped(change.after or {}, ids)
+    key = change.key[0]
+    if isinstance(key, New) and len(table.key) == 1:
+        row = {name: value for name, value in row.items() if name not in table.key or value != key}
+    names = ", ".join(map(quoted, row))
+    cursor = conn.execute(
+        f"insert into {table.name}({names}) values ({', '.join(map(_bound, row.values()))})",
+        [*row.values()],
+    )
+    if isinstance(key, New) and key not in ids:
+        ids[key] = int(cursor.lastrowid or 0)
+
+
+def _delete(conn: sqlite3.Connection, table: rows.Table, keys: Iterable[Key]) -> None:
+    conn.executemany(f"delete from {table.name} where {_matched(table)}", keys)
+
+
+def _pairs(conn: sqlite3.Connection, changes: Iterable[RowChange], ids: dict[New, int]) -> None:
+    """Kept pairs: the triggers took away those whose observations were touched."""
+    table = rows.TABLES[PAIRS]
+    for change in changes:
+        _delete(conn, table, [change.key])
+        if change.after is not None:  # a whole row: the one that was there may be gone already
+            _insert(conn, table, change, ids)
+
+
+def _matched(table: rows.Table) -> str:
+    return " and ".join(f"{quoted(name)} = ?" for name in table.key)
+
+
+def _mapped(row: Row, ids: dict[New, int]) -> Row:
+    return {
+        name: ids.get(value, value) if isinstance(value, New) else value
+        for name, value in row.items()
+    }
+
+
+def _bound(value: Any) -> str:
+    """How a value is bound: text that is no UTF-8 was read as bytes, and stays text."""
+    return "cast(? as text)" if isinstance(value, RawText) else "?"
+
+
+def _resolved(plan: Plan, ids: dict[New, int]) -> Plan:
+    """The plan with real ids, as the log keeps it."""
+
+    def number(value: Any) -> Any:
+        return ids.get(value, value) if isinstance(value, New) else value
+
+    changes = []
+    for change in plan.changes:
+        key = tuple(map(number, change.key))
+        after = None if change.after is None else _mapped(change.after, ids)
+        if after is not None and change.before is None:
+            after = {**dict(zip(rows.TABLES[change.table].key, key, strict=True)), **after}
+        changes.append(RowChange(change.table, key, change.before, after, change.shown))
+    entity_id = number(plan.entity_id)
+    return Plan(
+        plan.action, plan.summary, tuple(changes), plan.basis, entity_id, plan.entity_name,
+        plan.arguments, plan.warnings, plan.undoes,
+    )  # fmt: skip
+
+
+def _check(conn: sqlite3.Connection, plan: Plan) -> None:
+    """Every row is as the plan has it: a trigger of another program may have its own ideas."""
+    for name in rows.TABLES:
+        changes = plan.of(name)
+        if not changes:
+            continue
+        there = rows.read(conn, name, [change.key for change in changes])
+        for change in changes:
+            row = there.get(change.key)
+            if change.after is None:
+                if row is not None:
+                    raise Mismatch(f"{name} {change.key} is still there")
+            elif row is None:
+                raise Mismatch(f"{name} {change.key} is not there")
+            else:
+                wrong = [
+                    column
+                    for column, value in change.after.items()
+                    if dumps([row[column]]) != dumps([value])
+                ]
+                if wrong:
+                    raise Mismatch(f"{name} {change.key} has another {', '.join(wrong)}")

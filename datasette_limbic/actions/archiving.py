@@ -1,0 +1,80 @@
+"""Archive an entity, out of search until it is restored; and restore it.
+
+Source: DDR-007, point 7: only ever because somebody said so, with the reason, and neither
+``updated_at`` nor ``last_activity_at`` is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..errors import BadParameter, Refused
+from ..health.bridges import Side, cut_apart
+from ..text import counted, storable
+from . import basis, rows
+from .model import Plan, update
+
+MAX_REASON = 1000
+_SIDES = 3
+
+
+def archive(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Plan:
+    """``{"entity": id or name, "reason": text}``. Warns where the entity alone joins live ones.
+
+    Raises UnknownEntity, Refused (archived already) and BadParameter (no reason).
+    """
+    row = rows.entity(conn, arguments.get("entity"))
+    reason = arguments.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise BadParameter("reason is missing: say in a few words why it is archived")
+    if len(reason) > MAX_REASON:
+        raise BadParameter(f"reason has {len(reason):,} characters: use at most {MAX_REASON:,}")
+    if row["archived_at"] is not None:
+        raise Refused(f"{rows.named(row)} was archived already, at {row['archived_at']}")
+    reason = storable(reason.strip())
+    change = update(
+        "entities", (row["id"],), row, ("name",), archived_at=now, archived_reason=reason
+    )
+    return Plan(
+        "archive",
+        f"Archive {rows.named(row)}: {reason}",
+        (change,),
+        basis.make([row]),
+        row["id"],
+        row["name"],
+        {"entity": row["id"], "reason": reason},
+        tuple(_warnings(cut_apart(conn, row["id"], now))),
+    )
+
+
+def restore(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Plan:
+    """``{"entity": id or name}``. Raises UnknownEntity and Refused (not archived)."""
+    row = rows.entity(conn, arguments.get("entity"))
+    if row["archived_at"] is None:
+        raise Refused(f"{rows.named(row)} is not archived")
+    change = update(
+        "entities", (row["id"],), row, ("name",), archived_at=None, archived_reason=None
+    )
+    return Plan(
+        "restore",
+        f"Restore {rows.named(row)}, archived at {row['archived_at']}",
+        (change,),
+        basis.make([row]),
+        row["id"],
+        row["name"],
+        {"entity": row["id"]},
+    )
+
+
+def _warnings(sides: tuple[Side, ...]) -> list[str]:
+    if not sides:
+        return []
+    sizes = [counted(side.entities, "entity", "entities") for side in sides[:_SIDES]]
+    more = f" and {len(sides) - _SIDES:,} more" if len(sides) > _SIDES else ""
+    return [
+        "It is a bridge: without it these would no longer be linked to each other: "
+        f"{', '.join(sizes)}{more}"
+    ]

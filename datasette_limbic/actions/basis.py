@@ -1,0 +1,143 @@
+"""What a proposal was made from, as a token that goes out with it and comes back with the yes.
+
+The server keeps nothing of what it shows: the token alone tells, when a person approves, which of
+the rows are another than they saw.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import BadParameter
+from ..exporting.values import dumps
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_SAID = 5
+# What is found or counted beside a row: it moves by itself and makes no proposal untrue.
+_BESIDE = frozenset(("similarity_flag", "updated_at", "last_activity_at"))
+_SHOWN = ("name", "entity_type", "archived_at", "valid_from", "valid_to", "confidence")
+_SAID = {
+    "name": "name",
+    "entity_type": "type",
+    "archived_at": "archived",
+    "valid_from": "beginning",
+    "valid_to": "end",
+    "confidence": "confidence",
+}
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Digests of rows, and of each entity the values that a person would miss.
+
+    ``members``: entity id → the ids of all of its observations with their digests, where one that
+    came meanwhile counts. ``rows``: "table id" → digest, of single rows.
+    """
+
+    entities: Mapping[str, list[Any]] = field(default_factory=dict)
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rows: Mapping[str, str] = field(default_factory=dict)
+
+    def token(self) -> str:
+        """The same as text for a form or JSON."""
+        raw = json.dumps([self.entities, self.members, self.rows], separators=(",", ":"))
+        return base64.urlsafe_b64encode(zlib.compress(raw.encode("utf-8"), 9)).decode("ascii")
+
+    def changes_since(self, earlier: Basis) -> list[str]:
+        """What is another than it was, a sentence each; empty where nothing is."""
+        found: list[str] = []
+        for number, was in earlier.entities.items():
+            is_now = self.entities.get(number)
+            if is_now is None:
+                found.append(f"entity {number} is another one now")
+            elif is_now != was:
+                found += [
+                    f"the {_SAID[column]} of entity {number} was {old!r:.60} and is {new!r:.60}"
+                    for column, old, new in zip(_SHOWN, was, is_now, strict=False)
+                    if old != new
+                ]
+        found += [
+            f"entity {number} came" for number in self.entities if number not in earlier.entities
+        ]
+        for number, members in earlier.members.items():
+            found += _compared(members, self.members.get(number, {}), "observation")
+        found += _compared(earlier.rows, self.rows, "")
+        return found
+
+
+def make(
+    entities: Iterable[Mapping[str, Any]] = (),
+    members: Mapping[int, Iterable[Mapping[str, Any]]] | None = None,
+    rows: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
+) -> Basis:
+    """The basis of whole rows: entities, all observations of some entity, single rows by table."""
+    return Basis(
+        {str(row["id"]): [_plain(row.get(c)) for c in _SHOWN] for row in entities},
+        {
+            str(number): {str(row["id"]): digest(row) for row in owned}
+            for number, owned in (members or {}).items()
+        },
+        {
+            f"{table.removesuffix('s')} {row['id']}": digest(row)
+            for table, some in (rows or {}).items()
+            for row in some
+        },
+    )
+
+
+def digest(row: Mapping[str, Any]) -> str:
+    """12 hex digits of a row, without what moves by itself."""
+    kept = {name: value for name, value in row.items() if name not in _BESIDE}
+    text = dumps({name: _plain(kept[name]) for name in sorted(kept)})
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def read(token: Any) -> Basis:
+    """The basis of a token. Raises BadParameter where it is none of ours."""
+    try:
+        unpack = zlib.decompressobj()
+        raw = unpack.decompress(base64.urlsafe_b64decode(str(token)), MAX_BYTES)
+        if unpack.unconsumed_tail:
+            raise ValueError("too long")
+        entities, members, rows = json.loads(raw)
+        if not all(isinstance(part, dict) for part in (entities, members, rows)):
+            raise ValueError("not three objects")
+        if not all(isinstance(part, dict) for part in members.values()):
+            raise ValueError("members are no objects")
+        if not all(isinstance(part, list) for part in entities.values()):
+            raise ValueError("entities are no lists")
+    except (ValueError, zlib.error, RecursionError) as error:
+        raise BadParameter(
+            f"basis is {token!r:.40}, which is none of a proposal: look at the proposal again and "
+            "send its basis unchanged"
+        ) from error
+    return Basis(entities, members, rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return repr(value)
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _compared(was: Mapping[str, str], now: Mapping[str, str], what: str) -> list[str]:
+    groups = (
+        ("changed", [key for key, value in was.items() if key in now and now[key] != value]),
+        ("went", [key for key in was if key not in now]),
+        ("came", [key for key in now if key not in was]),
+    )
+    return [
+        _said(f"{what} {key}".strip() for key in keys) + f" {verb}" for verb, keys in groups if keys
+    ]
+
+
+def _said(keys: Iterable[str]) -> str:
+    every = list(keys)
+    more = f" and {len(every) - MAX_SAID:,} more" if len(every) > MAX_SAID else ""
+    return ", ".join(every[:MAX_SAID]) + more

@@ -1,0 +1,91 @@
+"""The actions that there are: what each takes, what it is called, and what works out its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..errors import BadParameter
+from .model import Plan
+
+Planner = Callable[[sqlite3.Connection, Mapping[str, Any], str], Plan]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One action. ``takes`` are its arguments, in Python, in JSON and in the log alike."""
+
+    name: str
+    title: str
+    """As a heading: "Split an entity"."""
+    done: str
+    """As a button: "Split"."""
+    takes: tuple[str, ...]
+    module: str
+    function: str
+    example: str
+    """A JSON body."""
+
+    @property
+    def planner(self) -> Planner:
+        """Imported when it is used: some need numpy or networkx."""
+        found: Planner = getattr(import_module(f"{__package__}.{self.module}"), self.function)
+        return found
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "split", "Split an entity", "Split", ("entity", "children"), "splitting", "plan",
+            '{"entity": "Atlas", "children": [{"name": "Atlas: maps", "observations": [4, 7]}]}',
+        ),
+        Kind(
+            "merge", "Merge duplicate observations", "Merge", ("entity", "clusters"), "merging",
+            "plan", '{"entity": "Atlas", "clusters": [{"keep": 4, "remove": [9]}]}',
+        ),
+        Kind(
+            "delete", "Delete observations", "Delete", ("observations",), "deleting", "plan",
+            '{"observations": [9]}',
+        ),
+        Kind(
+            "archive", "Archive an entity", "Archive", ("entity", "reason"), "archiving",
+            "archive", '{"entity": "Atlas", "reason": "finished in 2024"}',
+        ),
+        Kind(
+            "restore", "Restore an entity", "Restore", ("entity",), "archiving", "restore",
+            '{"entity": "Atlas"}',
+        ),
+        Kind(
+            "end", "End an observation or a relation", "End", ("observation", "relation", "at"),
+            "ending", "plan", '{"observation": 9, "at": "2026-03-01"}',
+        ),
+        Kind(
+            "correct", "Correct a confidence", "Correct", ("entity", "observation", "confidence"),
+            "correcting", "plan", '{"observation": 9, "confidence": 0.5}',
+        ),
+        Kind(
+            "merge_entities", "Merge entities", "Merge", ("keep", "others"), "merging_entities",
+            "plan", '{"keep": "Atlas", "others": ["ATLAS"]}',
+        ),
+        Kind("undo", "Undo a change", "Undo", ("change",), "undoing", "plan", '{"change": 12}'),
+    )
+}  # fmt: skip
+
+
+def kind(name: str, arguments: Mapping[str, Any]) -> Kind:
+    """The action of that name. Raises BadParameter where there is none, or for an argument that
+    it does not take."""
+    found = KINDS.get(name)
+    if found is None:
+        raise BadParameter(f"action is {name!r:.40}: use one of {', '.join(KINDS)}")
+    unknown = [str(each)[:40] for each in arguments if each not in found.takes]
+    if unknown:
+        raise BadParameter(
+            f"unknown argument {', '.join(unknown[:5])}: {name} takes {', '.join(found.takes)}"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""The review queue: what the reports propose, one decision for a person at a time."""

@@ -1,0 +1,165 @@
+"""Observations of one entity that say the same, and those that contradict each other.
+
+``duplicate``: a cluster of the kept pairs; approving merges it into the suggested survivor. Its
+confidence is that of its weakest pair: 1 for the same text, else the cosine, or the share of the
+shorter text's words that the longer one holds, by whichever the pair was found.
+
+``contradiction``: a kept pair; approving ends the earlier of the two. Its confidence is how alike
+the two are but for the difference, the larger of cosine and share of words; 0.5 where neither is
+known. How sure it is that only one of them is true, nobody but a person can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from ..duplicates import Cluster, Observation, Pair, clusters
+from ..reports.queries import queries
+from ..text import counted
+from .model import (
+    SHOWN,
+    Looking,
+    Raised,
+    between_0_and_1,
+    entity_fact,
+    key_of,
+    named,
+    short,
+    text_digest,
+    text_of,
+)
+
+_PAIRS = """
+select q.entity_id, q.entity, q.entity_type, q.rule, q.cosine, q.containment, q.difference,
+  q.earlier_id, cast(q.earlier as blob), o.created_at,
+  q.later_id, cast(q.later as blob), l.created_at
+from ({view}) q
+join observations o on o.id = q.earlier_id
+join observations l on l.id = q.later_id
+where q.kind = '{kind}'
+order by q.entity_id, q.earlier_id, q.later_id
+"""
+
+
+def duplicates(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+    """One of each cluster of duplicates, by entity and lowest id."""
+    for entity, rows in groupby(_rows(conn, "duplicate", look), key=lambda row: row[:3]):
+        pairs: list[Pair] = []
+        known: dict[int, Observation] = {}
+        for row in rows:
+            earlier, later = _sides(row)
+            known.update({earlier.id: earlier, later.id: later})
+            pairs.append(
+                Pair(entity[0], earlier.id, later.id, "duplicate", row[3], row[4], row[5], None)
+            )
+        found = clusters(pairs, list(known.values()))
+        at = {number: i for i, cluster in enumerate(found) for number in cluster.ids}
+        of: list[list[Pair]] = [[] for _ in found]
+        for pair in pairs:
+            of[at[pair.earlier_id]].append(pair)
+        for cluster, its in zip(found, of, strict=True):
+            yield _duplicate(entity, cluster, its, known)
+
+
+def contradictions(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+    """One of each pair, by entity and ids."""
+    for row in _rows(conn, "contradiction", look):
+        earlier, later = _sides(row)
+        number, name, entity_type, rule, cosine, containment, difference = row[:7]
+        first, second = sorted((earlier.id, later.id))
+        known = [each for each in (cosine, containment) if each is not None]
+        what = f" They differ in {difference}." if difference else ""
+        yield Raised(
+            key=key_of("contradiction", number, first, second),
+            kind="contradiction",
+            entity_id=number,
+            title=f"Two observations of {named(name)} contradict each other",
+            body=f"“{short(earlier.content, 200)}”, and later “{short(later.content, 200)}”.{what}"
+            " If only the later one is true now, the earlier one ends: it stays as history.",
+            material={
+                "entity": number,
+                "observations": {str(o.id): text_digest(o.content) for o in (earlier, later)},
+                "earlier": earlier.id,
+            },
+            facts={
+                "entity": entity_fact(number, name, entity_type),
+                "difference": difference,
+                "rule": rule,
+                "cosine": cosine,
+                "containment": containment,
+                "earlier": _shown(earlier),
+                "later": _shown(later),
+            },
+            action="end",
+            arguments={"observation": earlier.id, "at": None},
+            confidence=between_0_and_1(max(known)) if known else 0.5,
+        )
+
+
+def _rows(conn: sqlite3.Connection, kind: str, look: Looking) -> Iterable[tuple[Any, ...]]:
+    view = queries(parametrised=True)["limbic_similar_observations"]
+    return conn.execute(_PAIRS.format(view=view, kind=kind), look.values())
+
+
+def _sides(row: tuple[Any, ...]) -> tuple[Observation, Observation]:
+    number, first, second = row[0], row[7:10], row[10:13]
+    return (
+        Observation(first[0], number, text_of(first[1]), first[2]),
+        Observation(second[0], number, text_of(second[1]), second[2]),
+    )
+
+
+def _duplicate(
+    entity: tuple[Any, ...], cluster: Cluster, pairs: list[Pair], known: dict[int, Observation]
+) -> Raised:
+    number, name, entity_type = entity
+    keep = known[cluster.survivor_id]
+    others = [i for i in cluster.ids if i != keep.id]
+    count = len(cluster.ids)
+    one = counted(len(others), "other goes", "others go")
+    return Raised(
+        key=key_of("duplicate", number, cluster.ids[0]),
+        kind="duplicate",
+        entity_id=number,
+        title=f"{count:,} observations of {named(name)} say the same",
+        body=f"“{short(keep.content, 200)}” would be kept, as {cluster.why}; the {one}.",
+        material={
+            "entity": number,
+            "observations": {str(i): text_digest(known[i].content) for i in cluster.ids},
+        },
+        facts={
+            "entity": entity_fact(number, name, entity_type),
+            "observations": [_shown(known[i]) for i in _first(cluster.ids, keep.id)],
+            "count": count,
+            "keep": keep.id,
+            "why": cluster.why,
+            "rules": sorted({pair.rule for pair in pairs}),
+        },
+        action="merge",
+        arguments={"entity": number, "clusters": [{"keep": keep.id, "remove": others}]},
+        confidence=min(map(_strength, pairs)),
+    )
+
+
+def _first(ids: tuple[int, ...], keep: int) -> list[int]:
+    """Those that are shown, that which is kept among them."""
+    shown = list(ids[:SHOWN])
+    return shown if keep in shown else [*shown[:-1], keep]
+
+
+def _strength(pair: Pair) -> float:
+    if pair.rule == "exact":
+        return 1.0
+    return between_0_and_1(pair.containment if pair.rule == "containment" else pair.cosine)
+
+
+def _shown(observation: Observation) -> dict[str, Any]:
+    return {
+        "id": observation.id,
+        "content": short(observation.content),
+        "created_at": observation.created_at,
+    }
