@@ -33,7 +33,7 @@ endif
 test: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
-# minutes of a server under load, and killed under it
+# minutes of a server under load, and of processes killed at any moment
 load: $(VENV)/.tested
 	$(BIN)/python -m pytest --load -m load
 

@@ -15,6 +15,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import (
+    acting,
     duplicates,
     importing,
     quality,
@@ -25,7 +26,10 @@ from benchmarks import (
     writing,
 )
 
-PARTS = ("search", "recording", "writing", "importing", "start", "duplicates", "quality", "topics")
+PARTS = (
+    "search", "recording", "writing", "importing", "start", "acting", "duplicates", "quality",
+    "topics",
+)  # fmt: skip
 
 
 def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
@@ -87,6 +91,8 @@ def main() -> None:
             written += starting.run(folder, 2 if quick else 7)
         if written:
             _print("Indexing, import, sync, start", written)
+        if "acting" in parts:
+            _print("Actions on large entities", acting.run(folder, quick=quick))
     if "duplicates" in parts:
         size, repeats = (5_000, 3) if quick else (100_000, 7)
         _print("Duplicates of a whole memory", duplicates.run(size, repeats))

@@ -5,6 +5,20 @@
 Its names stay; everything else in the package may move.
 """
 
+from .actions.acting import act
+from .actions.functions import (
+    archive_entity,
+    correct_confidence,
+    delete_observations,
+    end_observation,
+    end_relation,
+    execute_entity_split,
+    merge_entities,
+    merge_observations,
+    restore_entity,
+    undo_change,
+)
+from .actions.log import change_detail, changes_log
 from .adding import add_observations
 from .config import Settings
 from .connection import connect
@@ -12,6 +26,8 @@ from .entity import entity_detail
 from .exporting import export_full, export_mcp
 from .health import health_report
 from .importing import import_files
+from .insights.queue import dismiss, insight, insights, reopen
+from .insights.reflecting import reflect
 from .integrity import check
 from .reports.consolidation import consolidation_report
 from .reports.similar import find_duplicate_observations
@@ -37,16 +53,26 @@ from .sync import sync
 __all__ = [
     "Parameters",
     "Settings",
+    "act",
     "add_observations",
     "analyze_entity_split",
+    "archive_entity",
+    "change_detail",
+    "changes_log",
     "check",
     "compute_cooc_boost",
     "compute_importance",
     "compute_temporal_factor",
     "connect",
     "consolidation_report",
+    "correct_confidence",
+    "delete_observations",
     "detect_query_type",
+    "dismiss",
+    "end_observation",
+    "end_relation",
     "entity_detail",
+    "execute_entity_split",
     "export_full",
     "export_mcp",
     "find_duplicate_observations",
@@ -55,6 +81,10 @@ __all__ = [
     "health_report",
     "import_files",
     "init",
+    "insight",
+    "insights",
+    "merge_entities",
+    "merge_observations",
     "open_nodes",
     "propose_entity_split",
     "rank_candidates",
@@ -63,8 +93,12 @@ __all__ = [
     "reciprocal_rank_fusion",
     "record_access",
     "record_co_occurrences",
+    "reflect",
+    "reopen",
+    "restore_entity",
     "search",
     "search_semantic",
     "status",
     "sync",
+    "undo_change",
 ]

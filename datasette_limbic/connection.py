@@ -69,7 +69,9 @@ def vec_missing(conn: sqlite3.Connection) -> str | None:
     """None where sqlite-vec is on this connection, else a sentence."""
     try:
         conn.execute("select vec_version()").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if "no such function" not in str(error):
+            raise
         return _reason or "sqlite-vec is not loaded on this connection"
     return None
 

@@ -11,12 +11,18 @@ import re
 from functools import cache
 
 from .reports.queries import queries
-from .schema import CORE_TABLES, statements
+from .schema import CORE_TABLES, SEARCHED_TABLES, statements
 
 _VIEW = re.compile(r"create view (?:if not exists )?(\w+) as\s+(.*)", re.I | re.S)
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)", re.I)
+_GRAPH = ("entities", "observations", "relations")
 # Kept tables whose columns hold words of the rows that they are about.
-_KEPT = {"limbic_topics": ("observations",), "limbic_duplicates": ("observations",)}
+_KEPT = {
+    "limbic_topics": ("observations",),
+    "limbic_duplicates": ("observations",),
+    "limbic_insights": (*_GRAPH, "entity_access"),
+    "limbic_changes": SEARCHED_TABLES,
+}
 _INDEXES = ("_limbic_fts", "_limbic_trigram")
 _PARTS = ("", "_data", "_idx", "_content", "_docsize", "_config")
 _INDEXED = ("entities", "observations")

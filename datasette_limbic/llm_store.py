@@ -28,13 +28,14 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
     if conn.in_transaction:
         yield
         return
-    conn.execute("begin immediate")
     try:
+        conn.execute("begin immediate")
         yield
+        # a commit that fails (busy, disk full) may leave the transaction open
+        conn.commit()
     except BaseException:
         conn.rollback()
         raise
-    conn.commit()
 
 
 def content_hash(text: str) -> bytes:

@@ -8,5 +8,5 @@ EDIT = "limbic-edit"
 # name → abbreviation (for restricted tokens) and description
 DESCRIBED = {
     RECORD: ("lr", "Record how a memory is used: searches, openings, ratings"),
-    EDIT: ("le", "Change what a memory says: add observations"),
+    EDIT: ("le", "Change what a memory says: add, split, merge, delete, archive, undo"),
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from embedding_helpers import conn_fixture, models_fixture, path_fixture  # noqa: F401
+from empty_memory import empty_memory
 
 # llm and Datasette read a user's configuration: tests have one of their own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -69,13 +70,7 @@ def demo_db(demo_master: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def empty_db(tmp_path: Path) -> Path:
     """A memory without rows."""
-    from datasette_limbic import connection, schema
-
-    path = tmp_path / "empty.db"
-    conn = connection.connect(path, create=True)
-    schema.init(conn)
-    conn.close()
-    return path
+    return empty_memory(tmp_path / "empty.db")
 
 
 @pytest.fixture
@@ -113,30 +108,32 @@ def impatient_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def _found_topics() -> dict[Any, Any]:
+def _found_once() -> dict[Any, Any]:
     return {}
 
 
 @pytest.fixture
-def topics_once(_found_topics: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The topics of the same texts and vectors are found once, then remembered.
+def reports_once(_found_once: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a sync finds in the same texts and vectors is found once, then remembered.
 
-    For tests that sync the same memory many times and are about something else.
+    For tests that sync the same memory many times and are about neither topics nor duplicates.
     """
-    from datasette_limbic import topics
-    from datasette_limbic.reports import topic_rows
+    from datasette_limbic.reports import keeping, topic_rows
 
-    def remembered(texts: list[str], vectors: Any = None, **options: Any) -> Any:
-        key = (
-            tuple(texts),
-            None if vectors is None else (vectors.shape, vectors.tobytes()),
-            tuple(sorted(options.items())),
-        )
-        if key not in _found_topics:
-            _found_topics[key] = topics.analyse_topics(texts, vectors, **options)
-        return copy.deepcopy(_found_topics[key])
+    def remember(module: Any, name: str) -> None:
+        find = getattr(module, name)
 
-    monkeypatch.setattr(topic_rows, "analyse_topics", remembered)
+        def found(texts: Any, vectors: Any, *given: Any, **options: Any) -> Any:
+            bits = None if vectors is None else (vectors.shape, vectors.tobytes())
+            key = (name, tuple(texts), bits, given, tuple(sorted(options.items())))
+            if key not in _found_once:
+                _found_once[key] = find(texts, vectors, *given, **options)
+            return copy.deepcopy(_found_once[key])
+
+        monkeypatch.setattr(module, name, found)
+
+    remember(topic_rows, "analyse_topics")
+    remember(keeping, "find_pairs")
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from datasette_limbic import connection, schema
+from empty_memory import empty_memory
+
+from datasette_limbic import connection
 from datasette_limbic.reports.keeping import Kept, keep
 
 SAME = "The deploy runs early in the morning"
@@ -17,8 +19,7 @@ LONGER = SAME + ", after the backup was copied to the second machine and somebod
 
 def made(path: Path) -> Path:
     """Entity 1 with a duplicate (1, 2) and a contradiction (3, 4); entity 2 with observation 5."""
-    with closing(connection.connect(path, create=True)) as conn:
-        schema.init(conn)
+    with closing(connection.connect(empty_memory(path))) as conn:
         conn.executemany(
             "insert into entities(id, name, entity_type) values (?, ?, 'Thing')",
             [(1, "one"), (2, "two")],

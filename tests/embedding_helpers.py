@@ -14,8 +14,9 @@ from typing import Any
 import llm
 import llm.plugins
 import pytest
+from empty_memory import empty_memory
 
-from datasette_limbic import embedding, schema
+from datasette_limbic import embedding
 from datasette_limbic.connection import connect
 from datasette_limbic.sync import sync
 
@@ -108,11 +109,7 @@ def models_fixture(
 @pytest.fixture(name="path")
 def path_fixture(tmp_path: Path) -> Path:
     """A memory file without rows."""
-    found = tmp_path / "memory.db"
-    with closing(connect(found, create=True)) as conn:
-        schema.init(conn)
-        conn.commit()
-    return found
+    return empty_memory(tmp_path / "memory.db")
 
 
 @pytest.fixture(name="conn")

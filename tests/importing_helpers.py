@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
+from empty_memory import empty_memory
 
-from datasette_limbic import connection, schema
+from datasette_limbic import connection
 
 DIALECTS = Path(__file__).parent / "fixtures" / "dialects"
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -17,9 +18,7 @@ LOGS = ("limbic_imports", "limbic_import_rejects")
 
 
 def new_memory(path: Path) -> sqlite3.Connection:
-    conn = connection.connect(path, create=True)
-    schema.init(conn)
-    return conn
+    return connection.connect(empty_memory(path))
 
 
 def write_lines(path: Path, *rows: Any) -> Path:

@@ -23,13 +23,15 @@ CONFIG = {"permissions": {"limbic-record": True}}
 
 
 class Server:
-    """``datasette serve`` on one file, where everybody may record."""
+    """``datasette serve`` on one file, where everybody may record, or what ``config`` says."""
 
-    def __init__(self, path: Path | str, folder: Path, name: str = "server") -> None:
+    def __init__(
+        self, path: Path | str, folder: Path, name: str = "server", config: Any = CONFIG
+    ) -> None:
         self.path = Path(path)
         self._log = folder / f"{name}.log"
         self._config = folder / f"{name}.json"
-        self._config.write_text(json.dumps(CONFIG))
+        self._config.write_text(json.dumps(config))
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
 

@@ -15,7 +15,7 @@ from datasette_limbic.reports.queries import queries
 ROOT = {"id": "root"}
 MARK = "zyxwmark"
 VIEWS = (*queries(), "entity_snapshots")
-KEPT = ("limbic_topics", "limbic_duplicates")
+KEPT = ("limbic_topics", "limbic_duplicates", "limbic_insights", "limbic_changes")
 GRAPH = ("entities", "observations", "relations")
 
 
@@ -65,6 +65,16 @@ def mark(path: Path) -> None:
             "insert into limbic_topics(entity_id, topics, diversity, split_score)"
             " values (?, ?, 0.5, 1)",
             [entity, f'[{{"label": "{MARK}"}}]'],
+        )
+        conn.execute(
+            "insert into limbic_insights(key, kind, entity_id, title, body, evidence,"
+            " evidence_digest) values ('x', 'split', ?1, ?2, ?2, ?2, 'x')",
+            [entity, MARK],
+        )
+        conn.execute(
+            "insert into limbic_changes(action, entity_id, entity_name, summary, before, after)"
+            " values ('delete', ?1, ?2, ?2, ?2, ?2)",
+            [entity, MARK],
         )
         conn.execute(
             "insert into relations(from_entity, to_entity, relation_type, valid_to)"
@@ -170,7 +180,7 @@ async def test_every_form_of_a_page_is_refused(
         f"{url}.json?_facet={column}",
     ]
     if name in KEPT:
-        row = ",".join(str(value) for value in key[: 1 if name == "limbic_topics" else 2])
+        row = ",".join(str(value) for value in key[: 2 if name == "limbic_duplicates" else 1])
         paths += [f"{url}/{row}", f"{url}/{row}.json"]
     for path in paths:
         assert (await get(datasette, path)).status_code == 403, path

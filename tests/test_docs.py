@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import sqlite3 as stock_sqlite3
 from dataclasses import fields
 from pathlib import Path
@@ -15,14 +16,20 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
+from datasette.app import Datasette
 from view_helpers import ONE_POINT_ZERO, as_actor
 
 from datasette_limbic import adding_input, api, connection, request, schema
+from datasette_limbic.actions.kinds import KINDS
 from datasette_limbic.cli import COMMANDS, limbic
 from datasette_limbic.config import Settings
+from datasette_limbic.errors import Refused
+from datasette_limbic.insights import model as insights_model
 from datasette_limbic.sql_functions import FUNCTIONS
-from datasette_limbic.views import ROUTES
+from datasette_limbic.views import ROUTES, judging
+from datasette_limbic.views import acting as acting_view
 from datasette_limbic.views import open as open_view
 from datasette_limbic.views import search as search_view
 from datasette_limbic.views.feedback import BODY as FEEDBACK
@@ -108,7 +115,9 @@ def test_limbic_settings_keys_are_documented(demo_db):
 
 
 # answered to POST alone: they have no page, and so no address of a twin
-POSTED = ("/open", "/feedback", "/observations")
+POSTED = ("/open", "/feedback", "/observations", "/actions/{name}", "/reflect", "/reviewed")
+# answered to both
+BOTH = ("/search", "/review/{id}")
 
 
 @pytest.mark.parametrize("pattern", [pattern for pattern, _view in ROUTES[:-1]])
@@ -120,7 +129,7 @@ def test_route_is_documented(pattern):
     path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path)
     assert "(" not in path, path
     code = code_of("json-api")
-    if path.endswith((*POSTED, "/search")):
+    if path.endswith((*POSTED, *BOTH)):
         assert f"POST {path}" in code
     if not path.endswith(POSTED):
         assert path in code
@@ -134,12 +143,31 @@ def test_route_is_documented(pattern):
         ("Open", open_view.BODY),
         ("Feedback", FEEDBACK),
         ("Add observations", (*OBSERVATIONS, *adding_input._ITEM, *adding_input._CONTENT)),
+        (
+            "Actions",
+            (*acting_view.OPTIONS, *(key for kind in KINDS.values() for key in kind.takes)),
+        ),
+        ("Review", judging.KEYS),
     ],
 )
 def test_key_of_a_body_is_documented(heading, keys):
     section = page("json-api").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     known = {*request.ARGUMENTS, *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)}
     assert set(keys) - known == set()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_action_is_documented(name):
+    """What it does, an example of it over HTTP, and its place in the table of all."""
+    assert f"| [`{name}`](#" in page("acting")
+    assert f"\n### {name}\n" in page("json-api") or f"/-/limbic/actions/{name} " in page("json-api")
+
+
+@pytest.mark.parametrize("kind", insights_model.KINDS)
+def test_kind_of_finding_is_documented(kind):
+    raised, rests = page("review").split("\n## What is raised again\n")
+    assert f"\n| `{kind}` | " in raised
+    assert f"\n| `{kind}` | " in rests
 
 
 @pytest.mark.parametrize("name", request.ARGUMENTS)
@@ -301,13 +329,106 @@ def test_command_examples(command, shown, demo_db, monkeypatch):
     monkeypatch.chdir(demo_db.parent)
     result = CliRunner().invoke(limbic, shlex.split(command)[2:])
     assert result.exit_code == 0, result.output
-    expected, got = (CLOCK.sub("", text).split() for text in (shown, result.output))
-    assert len(expected) == len(got), result.output
+    same_words(CLOCK.sub("", shown), CLOCK.sub("", result.output))
+
+
+def same_words(shown: str, printed: str) -> None:
+    """The same but for white space, rules of tables, and the last digit of fractions."""
+    expected, got = shown.split(), printed.split()
+    assert len(expected) == len(got), printed
     for one, other in zip(expected, got, strict=True):
         if re.fullmatch(r"\d+\.\d+", one) and re.fullmatch(r"\d+\.\d+", other):
-            assert float(one) == pytest.approx(float(other), abs=0.0015), result.output
+            assert float(one) == pytest.approx(float(other), abs=0.0015), printed
         elif not set(one) <= {"-"}:
-            assert one == other, result.output
+            assert one == other, printed
+
+
+IN_ORDER = re.compile(r"^<!-- in order -->\n+```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TYPED = re.compile(r"^\$ (datasette limbic .*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+BASIS = re.compile(r"(?<=--basis )\S+")
+# Times of the run, and how many entities nobody has asked for by then.
+RUN = re.compile(
+    r"20(?:2[7-9]|[3-9]\d)-\d\d-\d\d [\d:]{8}|2026-(?:11-(?:29|30)|12-\d\d) [\d:]{8}"
+    r"|to archive:.*|\d+ (?=wait|pending)|(?<=of )\d+(?=, confidence)"
+)
+
+
+@pytest.mark.parametrize(("name", "least"), [("acting", 10), ("review", 8)])
+def test_commands_in_order(name, least, demo_db, monkeypatch):
+    """Those of a page one after another on one memory, since each builds on what was done."""
+    monkeypatch.chdir(demo_db.parent)
+    examples = [each for block in IN_ORDER.findall(page(name)) for each in TYPED.findall(block)]
+    assert len(examples) >= least
+    basis = ""
+    for command, shown in examples:
+        typed = BASIS.sub(lambda _: basis, command)  # noqa: B023  the last one that was printed
+        result = CliRunner().invoke(limbic, shlex.split(typed)[2:])
+        assert result.exit_code == (1 if "\nError: " in f"\n{shown}" else 0), result.output
+        basis = (BASIS.search(result.output) or [basis])[0]
+        same_words(*(RUN.sub("·", BASIS.sub("·", text)) for text in (shown, result.output)))
+
+
+async def test_who_may_act(demo_db, make_datasette):
+    """The block of docs/acting.md: those it names may, others are shown what would be done."""
+    block = re.search(r"^<!-- who may -->\n```yaml\n(.*?)^```$", page("acting"), re.M | re.S)[1]
+    memory = shutil.copy(demo_db, demo_db.parent / "memory.db")
+    parsed = yaml.safe_load(block)
+    options: dict[str, Any] = {"config" if ONE_POINT_ZERO else "metadata": parsed}
+    if ONE_POINT_ZERO:
+        datasette = Datasette([str(memory)], **options)
+        datasette.root_enabled = True
+    else:
+        datasette = make_datasette(memory, **options)
+    await datasette.invoke_startup()
+    given = {"entity": "Chess puzzles", "reason": "nobody asks for it"}
+
+    async def asked(actor: str | None, **more: Any) -> int:
+        response = await datasette.client.post(
+            "/memory/-/limbic/actions/archive",
+            content=json.dumps({**given, **more}).encode(),
+            headers={"content-type": "application/json"},
+            cookies=as_actor(datasette, {"id": actor}) if actor else {},
+        )
+        return int(response.status_code)
+
+    try:
+        assert [await asked(who) for who in (None, "luis")] == [403, 403]
+        assert [await asked(who, dry_run=True) for who in (None, "luis")] == [200, 200]
+        assert await asked("ana") == 200
+        given = {"entity": "Bici de Elena", "reason": "sold"}
+        assert await asked("root") == 200
+    finally:
+        for db in datasette.databases.values():
+            db.close()
+    with contextlib.closing(connection.connect(memory, readonly=True)) as conn:
+        log = api.changes_log(conn)["changes"]
+    assert [change["actor"] for change in log] == ["root", "ana"]
+
+
+def test_what_was_removed_can_be_taken_out_for_good(demo_db):
+    """As docs/acting.md says: no word of it is left in the file, and it cannot be undone."""
+    sql = re.search(r"^<!-- takes out -->\n```sql\n(.*?)^```$", page("acting"), re.M | re.S)[1]
+    assert "= 12" in sql
+    assert "= 7" in sql
+    word = b"capacitivo"
+    with contextlib.closing(connection.connect(demo_db)) as conn:
+        change = api.delete_observations(conn, [345])["change"]
+        insight = conn.execute(
+            "insert into limbic_insights(key, kind, title, body, evidence, evidence_digest)"
+            " values ('x', 'x', 'capacitivo', '', '{}', '') returning id"
+        ).fetchone()[0]
+        conn.commit()
+    assert word in demo_db.read_bytes()
+    with contextlib.closing(stock_sqlite3.connect(demo_db, isolation_level=None)) as other:
+        other.executescript(sql.replace("= 12", f"= {change}").replace("= 7", f"= {insight}"))
+        other.execute("pragma wal_checkpoint(truncate)")
+    assert word not in demo_db.read_bytes()
+    with contextlib.closing(connection.connect(demo_db)) as conn:
+        with pytest.raises(Refused, match=f"change {change} cannot be undone"):
+            api.undo_change(conn, change)
+        detail = api.change_detail(conn, change)
+        assert not detail["undo"]["possible"]
+        assert api.check(conn).ok
 
 
 def shape(value: Any) -> Any:
@@ -326,11 +447,20 @@ async def test_json_examples(url, documented, demo_db, make_datasette):
     assert shape(json.loads(documented)) == shape(answer)
 
 
-def _post_examples() -> list[tuple[str, str]]:
-    """Of each answer to a POST on the page: the last command before it, and the answer."""
-    pieces = page("json-api").split("\n<!-- answer -->\n```json\n")
-    commands = [re.findall(r"^curl [^`]* -d '[^`]*", piece, re.M)[-1] for piece in pieces[:-1]]
-    return list(zip(commands, [piece.split("\n```")[0] for piece in pieces[1:]], strict=True))
+ANSWER = re.compile(
+    r"^<!-- answer(?: afterwards: (/\S+))? -->\n```json\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def _post_examples() -> list[tuple[str | None, str, str]]:
+    """Each answer to a POST on the page with the last command before it, and what a GET answers
+    after those (its URL comes first)."""
+    text = page("json-api")
+    found = []
+    for match in ANSWER.finditer(text):
+        commands = re.findall(r"^curl [^`]* -d '[^`]*", text[: match.start()], re.M)
+        found.append((match[1], commands[-1], match[2]))
+    return found
 
 
 async def test_post_examples(demo_db, make_datasette):
@@ -341,22 +471,30 @@ async def test_post_examples(demo_db, make_datasette):
     await datasette.invoke_startup()
     real: dict[str, str] = {}
     examples = _post_examples()
-    assert len(examples) >= 4
-    for command, documented in examples:
+    assert len(examples) >= 20
+    answer: dict[str, Any] = {}
+    for url, command, documented in examples:
+        expected = json.loads(documented)
+        if url is not None:
+            answer = (await datasette.client.get(url)).json()
+            assert shape(expected) == shape(answer)
+            continue
         words = shlex.split(command.replace("\\\n", " "))
         given = json.loads(words[words.index("-d") + 1])
         if "search_id" in given:
             given["search_id"] = real[given["search_id"]]
+        if "basis" in given:  # that of the dry run before it
+            given["basis"] = answer["basis"]
         response = await datasette.client.post(
             words[1].removeprefix("http://127.0.0.1:8001"),
             content=json.dumps(given).encode(),
             headers={"content-type": words[words.index("-H") + 1].removeprefix("content-type: ")},
             cookies=as_actor(datasette, {"id": "root"}),
         )
-        answer, expected = response.json(), json.loads(documented)
+        answer = response.json()
         assert answer["ok"], answer
         assert shape(expected) == shape(answer)
-        for key in ("recorded", "unknown", "rating", "name"):
+        for key in ("recorded", "unknown", "rating", "name", "change", "dry_run", "pending"):
             assert answer.get(key) == expected.get(key)
         if "results" in expected and "search_id" in expected:
             real[expected["search_id"]] = answer["search_id"]

@@ -11,6 +11,7 @@ import pytest
 from datasette.utils.sqlite import sqlite3
 from duplicates_helpers import LONGER, OTHER, SAME, kept, made, written
 from embedding_helpers import blob, store
+from empty_memory import empty_memory
 from view_helpers import digest
 
 from datasette_limbic import connection, schema
@@ -65,8 +66,7 @@ def random_text(rng):
 
 def random_memory(path, rng):
     """Entities of 0 to 30 observations; some with a vector, some ended."""
-    with closing(connection.connect(path, create=True)) as conn:
-        schema.init(conn)
+    with closing(connection.connect(empty_memory(path))) as conn:
         vectors = {}
         for entity in range(1, 9):
             conn.execute(

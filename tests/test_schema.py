@@ -294,7 +294,13 @@ def test_tables_of_a_user_are_taken_over(tmp_path):
     db["observations"].insert({"id": 1, "entity_id": 1, "content": "likes tea"}, pk="id")
     db.close()
     conn = connection.connect(tmp_path / "own.db")
-    assert schema.init(conn) == ["m001_memory", "m002_sources", "m003_signals", "m004_reports"]
+    assert schema.init(conn) == [
+        "m001_memory",
+        "m002_sources",
+        "m003_signals",
+        "m004_reports",
+        "m005_actions",
+    ]
     assert conn.execute("select name, last_activity_at from entities").fetchall() == [
         ("Ana", OLD),
         ("Bo", None),

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from empty_memory import empty_memory
 
-from datasette_limbic import connection, schema, statement
+from datasette_limbic import connection, statement
 from datasette_limbic.config import Settings
 from datasette_limbic.request import parse
 from datasette_limbic.statement import Shape
@@ -30,8 +31,7 @@ def ago(hours: float) -> str:
 
 def memory_of(path: Path, candidates: list[dict[str, Any]]) -> Any:
     """A memory whose signals are those of the candidates; degrees by neighbours of their own."""
-    conn = connection.connect(path, create=True)
-    schema.init(conn)
+    conn = connection.connect(empty_memory(path))
     with conn:
         neighbour = itertools.count(1000)
         pairs = {}

@@ -706,7 +706,7 @@ async def test_refusals_as_a_page(
         other.close()
     # rights that were taken while the page was open
     with monkeypatch.context() as patched:
-        patched.setattr("datasette_limbic.views.posting.os.access", lambda *_: False)
+        patched.setattr("datasette_limbic.views.writable.os.access", lambda *_: False)
         is_page(await form(datasette, demo_db, sent, cookies), 409, "read-only")
     none = {**cookies, **as_actor(datasette, {"id": "other"})}
     is_page(await form(datasette, demo_db, sent, none), 403, "limbic-record")

@@ -268,10 +268,10 @@ async def test_files_that_cannot_be_written(
     found = await post_json(immutable, url(kiosk), BODY, 409)
     assert found["error"] == "nothing was added: the database was opened as immutable"
     datasette = editing_datasette(make_datasette, kiosk)
-    monkeypatch.setattr("datasette_limbic.views.posting.os.access", lambda *_: False)
+    monkeypatch.setattr("datasette_limbic.views.writable.os.access", lambda *_: False)
     found = await post_json(datasette, url(kiosk), BODY, 409)
     assert found["error"] == "nothing was added: the database file is read-only"
-    monkeypatch.setattr("datasette_limbic.views.posting.os.access", os.access)
+    monkeypatch.setattr("datasette_limbic.views.writable.os.access", os.access)
     assert known(kiosk) == []
 
 

@@ -572,9 +572,11 @@ async def test_nothing_of_it_for_whom_may_not_view_the_tables(
 TAB_PATHS = {
     "": "Overview",
     "/search": "Search",
+    "/review": "Review",
     "/consolidation": "Maintenance",
     "/duplicates": "Duplicates",
     "/health": "Health",
+    "/changes": "Changes",
     "/imports": "Imports",
 }
 
@@ -615,7 +617,7 @@ async def test_no_table_is_asked_for_twice_for_the_tabs(
 
     monkeypatch.setattr("datasette_limbic.views.tabs.compat.may_view", noted)
     found = await tabs.shown(make_datasette(demo_db), None, demo_db.stem)
-    assert [tab.name for tab in found] == ["overview", "search", "health", "imports"]
+    assert [tab.name for tab in found] == ["overview", "search", "health", "changes", "imports"]
     assert len(asked) == len(set(asked))
     assert "limbic_duplicates" not in asked  # one refusal is enough
 

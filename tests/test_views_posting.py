@@ -559,7 +559,7 @@ async def test_immutable_and_read_only_files_answer_and_say_why(
     for datasette, words in ((immutable, "immutable"), (writable, "read-only")):
         if datasette is writable:
             # root may write to any file: what the system would say to another user
-            monkeypatch.setattr("datasette_limbic.views.posting.os.access", lambda *_: False)
+            monkeypatch.setattr("datasette_limbic.views.writable.os.access", lambda *_: False)
         found = await post_json(datasette, f"{base(demo_db)}/search", {"query": Q, "now": NOW})
         assert found["results"] == (await get_json(datasette, twin))["results"]
         assert words in found["recorded"]["reason"]

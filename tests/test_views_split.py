@@ -11,6 +11,7 @@ from split_helpers import add, placed, texts
 from view_helpers import ONE_POINT_ZERO, base, digest, get, get_json, links, text_of, write
 
 from datasette_limbic import connection
+from datasette_limbic.actions import splitting
 from datasette_limbic.reports.splits import propose_entity_split
 
 
@@ -32,7 +33,12 @@ async def test_page_and_json_say_what_the_library_says(split_db: Path, make_data
     datasette = make_datasette(split_db)
     body = await get_json(datasette, f"{base(split_db)}/split/1.json")
     with closing(connection.connect(split_db, readonly=True)) as conn:
-        assert body == {"ok": True, **propose_entity_split(conn, 1)}
+        assert body == {
+            "ok": True,
+            **(found := propose_entity_split(conn, 1)),
+            "arguments": splitting.given(found),
+            "basis": splitting.seen(conn, 1).token(),
+        }
     assert placed(body) == list(range(1, 25))
     html = (await get(datasette, f"{base(split_db)}/split/1")).text
     words = text_of(html)

@@ -16,6 +16,8 @@ from datasette.utils.sqlite import sqlite3
 from view_helpers import ONE_POINT_ZERO, as_actor
 
 from datasette_limbic import connection, search_log, serving
+from datasette_limbic.actions.acting import act
+from datasette_limbic.insights.reflecting import reflect
 from datasette_limbic.search import LIMBIC
 from datasette_limbic.views import ROUTES
 
@@ -63,6 +65,8 @@ SAMPLES: dict[str, list[str]] = {
     r"/split/(?P<entity>[^/.]+){format}": [
         "/split/{id}",
         "/split/{id}{json}",
+        "/split/{id}?by_hand=1&insight=1",
+        "/split/{id}?insight=one",
         "/split/999999{json}",
         "/split/Atlas",
     ],
@@ -96,6 +100,44 @@ SAMPLES: dict[str, list[str]] = {
         "/health?list=nothing",
         "/health?page=2",
     ],
+    r"/actions/(?P<name>[^/.]+){format}": [
+        "/actions/archive",
+        "/actions/split{json}?entity={id}&approve=1",
+        "/actions/nothing",
+    ],
+    r"/changes{format}": [
+        "/changes",
+        "/changes{json}",
+        "/changes?entity={id}&action=archive&actor=me",
+        "/changes?page=2",
+        "/changes{json}?page=0",
+    ],
+    r"/changes/(?P<id>[^/.]+){format}": [
+        "/changes/1",
+        "/changes/1{json}",
+        "/changes/1?done=1&return=/entity/{id}",
+        "/changes/2",
+        "/changes/999{json}",
+        "/changes/x",
+    ],
+    r"/review{format}": [
+        "/review",
+        "/review{json}",
+        "/review?kind=split&status=all&entity={id}&page=2",
+        "/review?looked=1.0.0.0&judged=1",
+        "/review{json}?status=nothing",
+        "/review?entity=Nobody",
+    ],
+    r"/review/(?P<id>[^/.]+){format}": [
+        *(f"/review/{i}" for i in range(1, 9)),
+        "/review/1{json}",
+        "/review/1?done=1",
+        "/review/1?keep=5&observation=7&reason=x&at=2026-01-01",
+        "/review/999{json}",
+        "/review/x",
+    ],
+    r"/reflect{format}": ["/reflect", "/reflect{json}"],
+    r"/reviewed{format}": ["/reviewed", "/reviewed{json}"],
     r"/imports{format}": [
         "/imports",
         "/imports{json}",
@@ -185,6 +227,9 @@ def used_master(demo_master: Path, tmp_path_factory) -> tuple[Path, str, int]:
         entity = answer["results"][0]["id"]
         serving.open_nodes(conn, ids=[entity], search_id=uid)
         serving.rate(conn, uid, entity, search_log.USEFUL)
+        act(conn, "archive", {"entity": entity, "reason": "done"})
+        act(conn, "undo", {"change": 1})
+        assert reflect(conn, keep=False)["pending"] > 8
         assert answer["policy"] == LIMBIC
         # nothing half-written may be left for the first reader
         assert conn.execute("select count(*) from limbic_feedback").fetchone() == (2,)

@@ -9,10 +9,10 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..exporting.tables import quoted
-from ..exporting.values import RawText, dumps
+from ..exporting.values import RawText
 from ..schema import guarded
 from . import rows
-from .model import Key, New, Plan, Row, RowChange
+from .model import Key, New, Plan, Row, RowChange, same
 
 GUARD = "action"
 PAIRS = "limbic_duplicates"
@@ -29,6 +29,8 @@ def apply(conn: sqlite3.Connection, plan: Plan) -> Plan:
     come last: they follow the kept pairs by triggers, and a plan says what they are. Raises
     sqlite3.Error and Mismatch, after which the caller has to roll back.
     """
+    # a row may name one that comes back after it: foreign keys are looked at by the commit
+    conn.execute("pragma defer_foreign_keys = on")
     flags = _flags(conn, plan)
     ids: dict[New, int] = {}
     with guarded(conn, GUARD):
@@ -36,9 +38,7 @@ def apply(conn: sqlite3.Connection, plan: Plan) -> Plan:
             changes = plan.of(table.name)
             if table.name == PAIRS:
                 continue
-            for change in changes:
-                if change.before is not None and change.after is not None:
-                    _update(conn, table, change, ids)
+            _update(conn, table, [c for c in changes if c.before is not None], ids)
             for change in changes:
                 if change.before is None:
                     _insert(conn, table, change, ids)
@@ -76,15 +76,20 @@ def _flags(conn: sqlite3.Connection, plan: Plan) -> dict[int, Any]:
 
 
 def _update(
-    conn: sqlite3.Connection, table: rows.Table, change: RowChange, ids: dict[New, int]
+    conn: sqlite3.Connection,
+    table: rows.Table,
+    changes: Iterable[RowChange],
+    ids: dict[New, int],
 ) -> None:
-    after = _mapped(change.after or {}, ids)
-    if not after:
-        return
-    sets = ", ".join(f"{quoted(name)} = {_bound(value)}" for name, value in after.items())
-    conn.execute(
-        f"update {table.name} set {sets} where {_matched(table)}", [*after.values(), *change.key]
-    )
+    """Those of the same columns at once: thousands of rows may move."""
+    bound: dict[str, list[list[Any]]] = {}
+    for change in changes:
+        after = _mapped(change.after or {}, ids)
+        if after:
+            sets = ", ".join(f"{quoted(name)} = {_bound(value)}" for name, value in after.items())
+            bound.setdefault(sets, []).append([*after.values(), *change.key])
+    for sets, values in bound.items():
+        conn.executemany(f"update {table.name} set {sets} where {_matched(table)}", values)
 
 
 def _insert(
@@ -168,9 +173,7 @@ def _check(conn: sqlite3.Connection, plan: Plan) -> None:
                 raise Mismatch(f"{name} {change.key} is not there")
             else:
                 wrong = [
-                    column
-                    for column, value in change.after.items()
-                    if dumps([row[column]]) != dumps([value])
+                    column for column, value in change.after.items() if not same(row[column], value)
                 ]
                 if wrong:
                     raise Mismatch(f"{name} {change.key} has another {', '.join(wrong)}")

@@ -15,7 +15,8 @@ from ..errors import BadParameter, Refused
 from ..health.bridges import Side, cut_apart
 from ..text import counted, storable
 from . import basis, rows
-from .model import Plan, update
+from .model import Plan, Row, update
+from .saying import short
 
 MAX_REASON = 1000
 _SIDES = 3
@@ -33,7 +34,9 @@ def archive(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
     if len(reason) > MAX_REASON:
         raise BadParameter(f"reason has {len(reason):,} characters: use at most {MAX_REASON:,}")
     if row["archived_at"] is not None:
-        raise Refused(f"{rows.named(row)} was archived already, at {row['archived_at']}")
+        raise Refused(
+            f"nothing was changed: {rows.named(row)} was archived already, at {row['archived_at']}"
+        )
     reason = storable(reason.strip())
     change = update(
         "entities", (row["id"],), row, ("name",), archived_at=now, archived_reason=reason
@@ -46,7 +49,7 @@ def archive(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
         row["id"],
         row["name"],
         {"entity": row["id"], "reason": reason},
-        tuple(_warnings(cut_apart(conn, row["id"], now))),
+        tuple(_warnings(conn, cut_apart(conn, row["id"], now))),
     )
 
 
@@ -54,13 +57,13 @@ def restore(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
     """``{"entity": id or name}``. Raises UnknownEntity and Refused (not archived)."""
     row = rows.entity(conn, arguments.get("entity"))
     if row["archived_at"] is None:
-        raise Refused(f"{rows.named(row)} is not archived")
+        raise Refused(f"nothing was changed: {rows.named(row)} is not archived")
     change = update(
         "entities", (row["id"],), row, ("name",), archived_at=None, archived_reason=None
     )
     return Plan(
         "restore",
-        f"Restore {rows.named(row)}, archived at {row['archived_at']}",
+        f"Restore {rows.named(row)}, archived at {row['archived_at']}{_why(row)}",
         (change,),
         basis.make([row]),
         row["id"],
@@ -69,12 +72,30 @@ def restore(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
     )
 
 
-def _warnings(sides: tuple[Side, ...]) -> list[str]:
+def _why(row: Row) -> str:
+    """Why it was archived: that it was merged into another one is worth to know."""
+    reason = row["archived_reason"]
+    return f" ({short(reason)})" if reason else ""
+
+
+def _warnings(conn: sqlite3.Connection, sides: tuple[Side, ...]) -> list[str]:
+    """How large each side is that is cut off, and who is on it."""
     if not sides:
         return []
-    sizes = [counted(side.entities, "entity", "entities") for side in sides[:_SIDES]]
-    more = f" and {len(sides) - _SIDES:,} more" if len(sides) > _SIDES else ""
+    shown = sides[:_SIDES]
+    names = _names(conn, [number for side in shown for number in side.first])
+    said = []
+    for side in shown:
+        first = [names[number] for number in side.first if number in names]
+        more = side.entities - len(first)
+        rest = f" and {more:,} more" if more > 0 else ""
+        said.append(f"{counted(side.entities, 'entity', 'entities')} ({', '.join(first)}{rest})")
+    left = f"; and {len(sides) - _SIDES:,} more sides" if len(sides) > _SIDES else ""
     return [
-        "It is a bridge: without it these would no longer be linked to each other: "
-        f"{', '.join(sizes)}{more}"
+        f"It is a bridge: without it {len(sides):,} sides would no longer be linked to each other: "
+        f"{'; '.join(said)}{left}"
     ]
+
+
+def _names(conn: sqlite3.Connection, ids: list[int]) -> dict[int, str]:
+    return {key[0]: rows.named(row) for key, row in rows.of(conn, "entities", "id", ids).items()}

@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from ..errors import BadParameter
@@ -59,14 +60,18 @@ class Basis:
             elif is_now != was:
                 found += [
                     f"the {_SAID[column]} of entity {number} was {old!r:.60} and is {new!r:.60}"
-                    for column, old, new in zip(_SHOWN, was, is_now, strict=False)
+                    for column, old, new in zip_longest(_SHOWN, was[: len(_SHOWN)], is_now)
                     if old != new
-                ]
+                ] or [f"entity {number} is another one now"]
         found += [
             f"entity {number} came" for number in self.entities if number not in earlier.entities
         ]
-        for number, members in earlier.members.items():
-            found += _compared(members, self.members.get(number, {}), "observation")
+        for number in {**earlier.members, **self.members}:
+            was_there, is_there = earlier.members.get(number), self.members.get(number)
+            if was_there is None or is_there is None:
+                found.append(f"the observations of entity {number} are no part of what was shown")
+            else:
+                found += _compared(was_there, is_there, "observation")
         found += _compared(earlier.rows, self.rows, "")
         return found
 
@@ -105,7 +110,10 @@ def read(token: Any) -> Basis:
         raw = unpack.decompress(base64.urlsafe_b64decode(str(token)), MAX_BYTES)
         if unpack.unconsumed_tail:
             raise ValueError("too long")
-        entities, members, rows = json.loads(raw)
+        parts = json.loads(raw)
+        if not isinstance(parts, list) or len(parts) != 3:
+            raise ValueError("not three parts")
+        entities, members, rows = parts
         if not all(isinstance(part, dict) for part in (entities, members, rows)):
             raise ValueError("not three objects")
         if not all(isinstance(part, dict) for part in members.values()):

@@ -9,8 +9,9 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from ..answers import plain
 from ..errors import UnknownChange
-from ..exporting.values import decode, dumps
+from ..exporting.values import RawText, decode, dumps, finite
 from ..schema import holds
 from . import rows
 from .model import Key, Plan, Row, RowChange
@@ -37,29 +38,53 @@ class Change:
 def write(
     conn: sqlite3.Connection, plan: Plan, *, actor: str | None = None, insight: int | None = None
 ) -> int:
-    """Log a plan that was applied; inside its transaction. Returns the change's id."""
+    """Log a plan that was applied; inside its transaction. Returns the change's id.
+
+    ``before`` and ``after`` are {table: {key: {column: value} or null}}; ``after`` has what was
+    asked for beside the tables, as ``arguments``.
+    """
     before: dict[str, dict[str, Row | None]] = {}
     after: dict[str, dict[str, Row | None]] = {}
     for change in plan.changes:
         key = _text(change.key)
-        before.setdefault(change.table, {})[key] = change.before
-        after.setdefault(change.table, {})[key] = change.after
+        before.setdefault(change.table, {})[key] = _image(change.before)
+        after.setdefault(change.table, {})[key] = _image(change.after)
+    name = plan.entity_name
+    if isinstance(name, RawText):  # the log is for reading; the images have it as it is
+        name = name.decode("utf-8", "replace")
     cursor = conn.execute(
         "insert into limbic_changes(action, entity_id, entity_name, summary, before, after, actor,"
         " insight_id, undoes) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            plan.action, plan.entity_id, plan.entity_name, plan.summary, dumps(before),
-            dumps(after), actor, insight, plan.undoes,
+            plan.action, plan.entity_id, name, plan.summary, dumps(before),
+            dumps({"arguments": plain(dict(plan.arguments)), **after}), actor, insight,
+            plan.undoes,
         ],
     )  # fmt: skip
     number = int(cursor.lastrowid or 0)
     if plan.undoes is not None:
-        conn.execute("update limbic_changes set undone_by = ? where id = ?", [number, plan.undoes])
-        # what the undone change had itself undone holds again
-        conn.execute(
-            "update limbic_changes set undone_by = null where undone_by = ?", [plan.undoes]
-        )
+        _turn_round(conn, plan.undoes, number)
     return number
+
+
+def _turn_round(conn: sqlite3.Connection, undone: int | None, by: int) -> None:
+    """Note who undoes whom: what an undone change had itself undone holds again, and what that
+    one had undone is undone again, and so on."""
+    while undone is not None:
+        conn.execute("update limbic_changes set undone_by = ? where id = ?", [by, undone])
+        holds_again = _undoes(conn, undone)
+        if holds_again is None:
+            return
+        conn.execute("update limbic_changes set undone_by = null where id = ?", [holds_again])
+        undone, by = _undoes(conn, holds_again), holds_again
+
+
+def _undoes(conn: sqlite3.Connection, number: int) -> int | None:
+    """The change that one took back: always an earlier one."""
+    row = conn.execute(
+        "select undoes from limbic_changes where id = ? and undoes < id", [number]
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def read(conn: sqlite3.Connection, number: int) -> Change:
@@ -76,11 +101,13 @@ def read(conn: sqlite3.Connection, number: int) -> Change:
 def touching(
     conn: sqlite3.Connection, since: int, wanted: Collection[tuple[str, Key]]
 ) -> dict[tuple[str, Key], Row]:
-    """For each of these rows the newest change after ``since`` that still stands and touched it."""
+    """For each of these rows the newest change after ``since`` that still stands and touched it;
+    a change of then that was undone, and its undoing, are as if neither had been."""
     found: dict[tuple[str, Key], Row] = {}
     cursor = conn.execute(
         f"select {', '.join(COLUMNS)}, before, after from limbic_changes"
-        " where id > ? and undone_by is null order by id desc",
+        " where id > ?1 and undone_by is null and (undoes is null or undoes <= ?1)"
+        " order by id desc",
         [since],
     )
     for row in cursor:
@@ -94,7 +121,8 @@ def touching(
 
 def said(change: Row) -> str:
     """A change for a sentence: ``change 12 (merge of 'Atlas', by ana, 2026-11-30 10:00:00)``."""
-    parts = [f"{change['action']} of {change['entity_name']!r:.80}"]
+    name = change["entity_name"]
+    parts = [change["action"] if name is None else f"{change['action']} of {name!r:.80}"]
     if change["actor"]:
         parts.append(f"by {change['actor']}")
     return f"change {change['id']} ({', '.join([*parts, str(change['created_at'])])})"
@@ -107,6 +135,10 @@ def _images(before: Any, after: Any) -> Iterator[RowChange]:
             continue
         for text, image in images.items():
             yield RowChange(table, _key(text), _row(first[table][text]), _row(image))
+
+
+def _image(row: Row | None) -> Row | None:
+    return None if row is None else {name: finite(value) for name, value in row.items()}
 
 
 def _row(image: dict[str, Any] | None) -> Row | None:

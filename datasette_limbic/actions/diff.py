@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .model import RowChange
+from .model import New, RowChange
 
 WHAT = ("created", "moved", "changed", "removed")
 # Kept pairs and the like follow from the rest: they are counted, and left out of the rows.
@@ -17,7 +17,8 @@ _LABELS = ("content", "name", "relation_type", "title")
 def diff(changes: Iterable[RowChange]) -> dict[str, Any]:
     """``counts`` ({table: {created, moved, changed, removed}}) and ``rows``, each with ``what``,
     ``table``, ``key`` (its values, None for those that are not there yet), ``label`` (the text
-    that tells a person which row it is), ``before`` and ``after`` (columns, or None)."""
+    that tells a person which row it is), ``before`` and ``after`` (columns, or None). A row that
+    is not there yet has ``new`` too: other rows name it so."""
     counts: dict[str, dict[str, int]] = {}
     found = []
     for change in changes:
@@ -46,4 +47,5 @@ def _row(change: RowChange) -> dict[str, Any]:
         "before": change.before,
         "after": change.after,
         **({"shown": dict(change.shown)} if change.shown else {}),
+        **({"new": str(change.key[0])} if isinstance(change.key[0], New) else {}),
     }

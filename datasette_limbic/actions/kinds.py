@@ -13,6 +13,7 @@ from ..errors import BadParameter
 from .model import Plan
 
 Planner = Callable[[sqlite3.Connection, Mapping[str, Any], str], Plan]
+Filler = Callable[[sqlite3.Connection, Mapping[str, Any], Any], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,23 @@ class Kind:
     function: str
     example: str
     """A JSON body."""
+    filler: str | None = None
+    """What puts in what may be left out and takes long to find; called once, before the plan."""
 
     @property
     def planner(self) -> Planner:
         """Imported when it is used: some need numpy or networkx."""
         found: Planner = getattr(import_module(f"{__package__}.{self.module}"), self.function)
         return found
+
+    def filled(
+        self, conn: sqlite3.Connection, arguments: Mapping[str, Any], settings: Any
+    ) -> dict[str, Any]:
+        """The arguments in full. Raises what the planner raises."""
+        if self.filler is None:
+            return dict(arguments)
+        fill: Filler = getattr(import_module(f"{__package__}.{self.module}"), self.filler)
+        return fill(conn, arguments, settings)
 
 
 KINDS = {
@@ -43,10 +55,11 @@ KINDS = {
         Kind(
             "split", "Split an entity", "Split", ("entity", "children"), "splitting", "plan",
             '{"entity": "Atlas", "children": [{"name": "Atlas: maps", "observations": [4, 7]}]}',
+            "proposed",
         ),
         Kind(
             "merge", "Merge duplicate observations", "Merge", ("entity", "clusters"), "merging",
-            "plan", '{"entity": "Atlas", "clusters": [{"keep": 4, "remove": [9]}]}',
+            "plan", '{"entity": "Atlas", "clusters": [{"keep": 4, "remove": [9]}]}', "proposed",
         ),
         Kind(
             "delete", "Delete observations", "Delete", ("observations",), "deleting", "plan",

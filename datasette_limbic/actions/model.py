@@ -79,9 +79,14 @@ class Plan:
         return [change for change in self.changes if change.table == table]
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one to SQLite, which tells 1 from 1.0 and text from bytes."""
+    return type(one) is type(other) and bool(one == other)
+
+
 def update(table: str, key: Key, row: Row, shown: Iterable[str] = (), **after: Any) -> RowChange:
     """A change of ``row`` as it is now; the columns that stay the same are left out."""
-    changed = {name: value for name, value in after.items() if row[name] != value}
+    changed = {name: value for name, value in after.items() if not same(row[name], value)}
     return RowChange(
         table,
         key,

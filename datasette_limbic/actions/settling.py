@@ -39,18 +39,16 @@ def settled(
     }
     now = _pairs(conn, touched)
     pairs, lost = _new_pairs(conn, now, touched, restored)
-    followed = [*pairs, *_flags(conn, lost, ours), *_superseded(conn, ours)]
-    mine = {(c.table, c.key) for c in changes}
-    extended = {(c.table, c.key): c for c in followed if (c.table, c.key) in mine}
-    return [
-        *(_both(change, extended.get((change.table, change.key))) for change in changes),
-        *(c for c in followed if (c.table, c.key) not in mine),
-    ]
+    found: dict[tuple[str, Key], RowChange] = {}
+    for more in (*changes, *pairs, *_flags(conn, lost, ours), *_superseded(conn, ours)):
+        first = found.get((more.table, more.key))
+        found[more.table, more.key] = more if first is None else _both(first, more)
+    return list(found.values())
 
 
-def _both(change: RowChange, more: RowChange | None) -> RowChange:
+def _both(change: RowChange, more: RowChange) -> RowChange:
     """One change of a row that is changed twice; the first says what it says."""
-    if more is None or change.before is None or change.after is None or not more.after:
+    if change.before is None or change.after is None or not more.after:
         return change
     before, after = {**(more.before or {}), **change.before}, {**more.after, **change.after}
     return RowChange(change.table, change.key, before, after, {**more.shown, **change.shown})

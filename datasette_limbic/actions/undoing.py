@@ -14,10 +14,10 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import DependedOn, Refused
-from ..exporting.values import dumps
 from . import basis, changes, rows, settling
 from .changes import Change
-from .model import Key, Plan, Row, RowChange
+from .model import Key, Plan, Row, RowChange, same
+from .restored_pairs import still_true
 
 SOFT = frozenset(("similarity_flag", "updated_at", "last_activity_at"))
 MAX_SAID = 5
@@ -29,15 +29,20 @@ _OWNED = (
     ("limbic_topics", "entity_id"),
 )
 _LOGGED = ("entity_access_log", "limbic_feedback")
+_SHOWN = ("content", "name", "title", "entity_id")
 
 
 def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Plan:
-    """What undoing ``{"change": id}`` would do. Raises UnknownChange, Refused (undone already),
-    DependedOn, naming what is newer, and BadParameter."""
+    """What undoing ``{"change": id}`` would do. Raises UnknownChange, Refused (undone already, or
+    its rows were taken out of the log), DependedOn, naming what is newer, and BadParameter."""
     change = changes.read(conn, rows.whole_id("change", arguments.get("change")))
     if change.row["undone_by"] is not None:
         by = changes.read(conn, change.row["undone_by"])
         raise Refused(f"change {change.id} was undone already, by {changes.said(by.row)}")
+    if not change.images:
+        raise Refused(
+            f"change {change.id} cannot be undone: its rows are no longer in the log of changes"
+        )
     undone = _Undoing(conn, change)
     found = undone.changes()
     return Plan(
@@ -64,6 +69,12 @@ class _Undoing:
             for table in {image.table for image in change.images}
         }
         self.mine = {(image.table, image.key) for image in change.images}
+        self.created = {(i.table, i.key) for i in change.images if i.before is None}
+        self.found = {(i.table, i.key): True for i in change.images if i.after is None}
+        """Rows that come back, and others that were looked for: whether they are there."""
+        self.columns: dict[str, dict[str, bool]] = {}
+        """Of each table, and whether SQLite computes them."""
+        self.dropped: set[tuple[str, str]] = set()
 
     def changes(self) -> list[RowChange]:
         """Every row to be put back. Raises DependedOn."""
@@ -79,8 +90,7 @@ class _Undoing:
             else:
                 found += self._put_back(image, row)
         self._refuse()
-        pairs = [i.before for i in self.change.images if i.table == settling.PAIRS and i.before]
-        return settling.settled(self.conn, found, pairs)
+        return settling.settled(self.conn, found, still_true(self.conn, self.change))
 
     def _take_away(self, image: RowChange, row: Row | None) -> Iterable[RowChange]:
         """A row that the change created."""
@@ -92,6 +102,12 @@ class _Undoing:
         differing = _differing(image.after or {}, row)
         if differing and not derived:
             self._against(image, f"has another {', '.join(differing)}")
+        if image.table == "entity_access" and ("entities", image.key) not in self.created:
+            was, is_now = (image.after or {})["access_count"], row["access_count"]
+            if _counts(was, is_now) and is_now > was:  # counted on since
+                count = {"access_count": is_now}, {"access_count": is_now - was}
+                yield RowChange(image.table, image.key, *count)
+                return
         yield RowChange(image.table, image.key, row, None)
         if image.table == "entities":
             yield from self._owned(image.key[0])
@@ -123,12 +139,16 @@ class _Undoing:
             if not derived:
                 self._against(image, "has been given to another row")
             return
-        columns = {c[1] for c in self.conn.execute(f"pragma table_info({image.table})")}
-        before = {name: value for name, value in before.items() if name in columns}
+        before = self._as_columns(image, before)
         if image.table == "entities":
-            taken = rows.where(self.conn, "entities", "name = ?", [before["name"]])
+            # cast: a name that is no UTF-8 is bound as bytes
+            taken = rows.where(self.conn, "entities", "name = cast(? as text)", [before["name"]])
             for key in taken:
-                self.against.append(("entities", key, f"has the name {before['name']!r:.80} now"))
+                self.against.append(("entities", key, f"has the name {rows.named(before)} now"))
+        if image.table == "relations":
+            self._triple(image, before)
+        if image.table == "limbic_insights" and self._is_raised(before):
+            return
         if not self._has_ends(image, before):
             return
         if before.get("supersedes") is not None and not self._is_there(
@@ -141,6 +161,25 @@ class _Undoing:
             before["supersedes"] = None
         yield RowChange(image.table, image.key, None, before)
 
+    def _as_columns(self, image: RowChange, before: Row) -> Row:
+        """The row with the columns that the table has now, without those that it computes."""
+        if image.table not in self.columns:
+            found = self.conn.execute(f"pragma table_xinfo({image.table})").fetchall()
+            self.columns[image.table] = {row[1]: row[6] in (2, 3) for row in found}
+        columns = self.columns[image.table]
+        for name in before.keys() - columns.keys():
+            if before[name] is not None and (image.table, name) not in self.dropped:
+                self.dropped.add((image.table, name))
+                self.warnings.append(
+                    f"the table {image.table} has no column {name} any more: what it held of these "
+                    "rows stays in the log of changes alone"
+                )
+        return {n: value for n, value in before.items() if columns.get(n) is False}
+
+    def _is_raised(self, before: Row) -> bool:
+        """Whether an insight was raised again since, as another row."""
+        return bool(rows.where(self.conn, "limbic_insights", "key = ?", [before["key"]]))
+
     def _has_ends(self, image: RowChange, before: Row) -> bool:
         """Whether the entities that it belongs to are there, or come back too."""
         for column, table in rows.TABLES[image.table].references:
@@ -152,10 +191,10 @@ class _Undoing:
         return True
 
     def _is_there(self, table: str, number: Any) -> bool:
-        back = any(
-            i.table == table and i.key == (number,) and i.after is None for i in self.change.images
-        )
-        return back or bool(rows.read(self.conn, table, [(number,)]))
+        wanted = (table, (number,))
+        if wanted not in self.found:
+            self.found[wanted] = bool(rows.read(self.conn, table, [(number,)]))
+        return self.found[wanted]
 
     def _put_back(self, image: RowChange, row: Row | None) -> Iterable[RowChange]:
         """A row of which the change altered columns."""
@@ -171,9 +210,10 @@ class _Undoing:
             return
         values = {}
         for name, value in before.items():
-            if _same(row.get(name), after.get(name)):
+            if same(row.get(name), after.get(name)):
                 values[name] = value
-            elif name == "access_count":  # counted on since: only what the change added goes
+            elif name == "access_count" and _counts(row[name], after[name], value):
+                # counted on since: only what the change added goes
                 values[name] = max(0, row[name] - after[name] + value)
         entity = values.get("entity_id")
         if not derived and entity is not None and not self._is_there("entities", entity):
@@ -181,7 +221,7 @@ class _Undoing:
         if image.table == "relations" and MOVED.intersection(values):
             self._triple(image, {**row, **values})
         if values:
-            shown: Row = {n: row[n] for n in ("content", "name", "entity_id") if n in row}
+            shown: Row = {n: row[n] for n in _SHOWN if n in row}
             yield RowChange(
                 image.table, image.key, {name: row[name] for name in values}, values, shown
             )
@@ -217,7 +257,7 @@ class _Undoing:
         advice = (
             f"Undo {' and '.join(f'change {number}' for number in first[:MAX_SAID])} first"
             if first
-            else "Another program changed it: put that right first"
+            else "Another program did that: put it right first"
         )
         raise DependedOn(
             f"change {self.change.id} cannot be undone, since something newer depends on it: "
@@ -228,10 +268,10 @@ class _Undoing:
 MOVED = frozenset(("from_entity", "to_entity"))
 
 
+def _counts(*values: Any) -> bool:
+    """Whether all are whole numbers: any program may have written something else."""
+    return all(isinstance(value, int) for value in values)
+
+
 def _differing(image: Row, row: Row) -> list[str]:
-    return [n for n, value in image.items() if n not in SOFT and not _same(row.get(n), value)]
-
-
-def _same(one: Any, other: Any) -> bool:
-    # 1 and 1.0 are one value to Python, and two to SQLite's typeof
-    return dumps([one]) == dumps([other])
+    return [n for n, value in image.items() if n not in SOFT and not same(row.get(n), value)]

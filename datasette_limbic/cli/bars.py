@@ -25,3 +25,9 @@ class Bars(ExitStack):
             self.bars[part] = bar
         bar.length = total
         bar.update(done - bar.pos)
+
+
+def say(text: str) -> None:
+    """A word on stderr while something takes seconds, where somebody sees it."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)

@@ -15,6 +15,7 @@ from datasette.utils.sqlite import sqlite3
 from .. import connection
 from ..config import NAME, Settings
 from ..errors import BadParameter, LimbicError
+from .printing import printable
 
 # Two modules may be at work (pysqlite3 where it is installed), each with classes of its own.
 _SQLITE_ERRORS = (sqlite3.DatabaseError, stock_sqlite3.DatabaseError)
@@ -33,7 +34,7 @@ def reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except LimbicError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(printable(str(error))) from error
         except _SQLITE_ERRORS as error:
             path = kwargs.get("database") or kwargs.get("path") or "the database"
             raise click.ClickException(connection.unreadable(path, error)) from error

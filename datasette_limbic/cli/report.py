@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 
 import click
+from click.core import ParameterSource
 
 from ..config import Settings
+from ..errors import BadParameter
 from ..reports.consolidation import LISTS
 from ..reports.lists import MAX_PAGE, MAX_SIZE, SIZE
+from .acting import by
 from .bars import Bars
 from .common import reports_errors, takes_settings
+from .printing import as_json as json_text
+from .printing import line
 
 
 @click.command("report")
@@ -35,6 +41,12 @@ from .common import reports_errors, takes_settings
 @click.option("--now", help="Take this time as now, for a report that can be repeated.")
 @click.option("--keep", is_flag=True, help="First keep what is found, as sync does: writes.")
 @click.option("--kept", is_flag=True, help="Answer from what was kept, without looking anew.")
+@click.option(
+    "--reviewed",
+    is_flag=True,
+    help="Mark the report as looked through, in place of showing it: writes.",
+)
+@click.option("--actor", metavar="NAME", help="Who looked it through; default: the user.")
 @click.option("--json", "as_json", is_flag=True, help="All of it, as the JSON API gives it.")
 @reports_errors
 @takes_settings
@@ -49,18 +61,29 @@ def report_command(
     kept: bool,
     as_json: bool,
     settings: Settings,
+    reviewed: bool = False,
+    actor: str | None = None,
 ) -> None:
     """What of a memory wants attention: contradictions, duplicates, splits, what is stale.
 
-    Reads only, unless --keep is given: marks and reports, people decide. Looks anew at every
-    entity that changed since sync kept the last result, which may take minutes where it never
-    did; --kept answers at once, and says of when.
+    Reads only, unless --keep or --reviewed is given: marks and reports, people decide. Looks anew
+    at every entity that changed since sync kept the last result, which may take minutes where it
+    never did; --kept answers at once, and says of when.
+
+    Once it was looked through, say so with --reviewed: after a month it is due again, which
+    'datasette limbic status' and the pages show.
 
     \b
       datasette limbic report memory.db
       datasette limbic report memory.db --stale-days 30 --list stale_entities --page 2
       datasette limbic report memory.db --json | jq .summary
+      datasette limbic report memory.db --reviewed
     """
+    if actor is not None and not reviewed:
+        raise BadParameter("--actor says who looked the report through: give --reviewed too")
+    if reviewed:
+        _mark_reviewed(database, actor, as_json, settings)
+        return
     from .. import connection, schema
     from ..reports import consolidation_text, keeping
     from ..reports.consolidation import consolidation_report
@@ -91,3 +114,28 @@ def report_command(
         click.echo(json.dumps(report, ensure_ascii=False, indent=2))
     else:
         click.echo(consolidation_text.as_text(report))
+
+
+def _mark_reviewed(database: str, actor: str | None, as_json: bool, settings: Settings) -> None:
+    """Nothing else may be asked for: a report that was not shown is not looked through."""
+    from .. import connection
+    from ..reports.review import mark_reviewed
+
+    context = click.get_current_context()
+    others = [
+        f"--{name.replace('_', '-')}"
+        for name in ("stale_days", "only", "page", "size", "now", "keep", "kept")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if others:
+        raise BadParameter(
+            f"--reviewed goes without {' and '.join(others).replace('--only', '--list')}: look at "
+            "the report first, then mark it as looked through"
+        )
+    with closing(connection.connect(database, settings=settings)) as conn:
+        marked = mark_reviewed(conn, by(actor))
+    if as_json:
+        click.echo(json_text({"reviewed": marked}))
+    else:
+        who = f" by {line(marked['by'], 80)}" if marked["by"] else ""
+        click.echo(f"Marked as looked through{who}, {marked['at']} UTC.")

@@ -46,10 +46,11 @@ def encode_row(names: Sequence[str], row: Sequence[Any]) -> str:
     try:
         return dumps(dict(zip(names, row, strict=True)))
     except ValueError:  # an infinity
-        return dumps(dict(zip(names, map(_finite, row), strict=True)))
+        return dumps(dict(zip(names, map(finite, row), strict=True)))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """An infinity as JSON can have it; any other value as it is."""
     if isinstance(value, float) and math.isinf(value):
         return {"$real": "Infinity" if value > 0 else "-Infinity"}
     return value

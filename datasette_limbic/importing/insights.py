@@ -16,7 +16,8 @@ insert into limbic_insights(key, kind, entity_id, title, body, evidence, evidenc
   confidence, status, judged_by, judged_at, created_at, updated_at)
 values (:key, :kind, :entity_id, :title, :body, :evidence, :digest, :confidence, :status,
   :judged_by, :judged_at, coalesce(:created_at, :now), coalesce(:updated_at, :created_at, :now))
-on conflict(key) do update set title = excluded.title, body = excluded.body,
+on conflict(key) do update set entity_id = excluded.entity_id, title = excluded.title,
+  body = excluded.body,
   evidence = excluded.evidence, evidence_digest = excluded.evidence_digest,
   confidence = excluded.confidence, status = excluded.status, judged_by = excluded.judged_by,
   judged_at = excluded.judged_at, updated_at = excluded.updated_at

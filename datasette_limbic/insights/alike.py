@@ -1,7 +1,8 @@
 """Observations of one entity that say the same, and those that contradict each other.
 
-``duplicate``: a cluster of the kept pairs; approving merges it into the suggested survivor. Its
-confidence is that of its weakest pair: 1 for the same text, else the cosine, or the share of the
+``duplicate``: observations that one of them says, by the kept pairs; approving merges them into
+that one. A cluster hangs together through pairs, so it may take several of these. Its confidence is
+that of its weakest pair: 1 for the same text, else the cosine, or the share of the
 shorter text's words that the longer one holds, by whichever the pair was found.
 
 ``contradiction``: a kept pair; approving ends the earlier of the two. Its confidence is how alike
@@ -11,19 +12,20 @@ known. How sure it is that only one of them is true, nobody but a person can tel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from ..duplicates import Cluster, Observation, Pair, clusters
+from ..duplicates import Observation, Pair, clusters
+from ..duplicates.stars import by_pairs, stars
 from ..reports.queries import queries
-from ..text import counted
 from .model import (
     SHOWN,
     Looking,
     Raised,
+    Raising,
     between_0_and_1,
     entity_fact,
     key_of,
@@ -45,7 +47,7 @@ order by q.entity_id, q.earlier_id, q.later_id
 """
 
 
-def duplicates(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def duplicates(conn: sqlite3.Connection, look: Looking) -> Raising:
     """One of each cluster of duplicates, by entity and lowest id."""
     for entity, rows in groupby(_rows(conn, "duplicate", look), key=lambda row: row[:3]):
         pairs: list[Pair] = []
@@ -62,10 +64,13 @@ def duplicates(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
         for pair in pairs:
             of[at[pair.earlier_id]].append(pair)
         for cluster, its in zip(found, of, strict=True):
-            yield _duplicate(entity, cluster, its, known)
+            members = [known[i] for i in cluster.ids]
+            for kept, gone in stars(cluster, members, by_pairs(its, members)):
+                why = cluster.why if kept == cluster.survivor_id else "it says most of them"
+                yield _duplicate(entity, known[kept], gone, why, its, known)
 
 
-def contradictions(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def contradictions(conn: sqlite3.Connection, look: Looking) -> Raising:
     """One of each pair, by entity and ids."""
     for row in _rows(conn, "contradiction", look):
         earlier, later = _sides(row)
@@ -100,9 +105,9 @@ def contradictions(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
         )
 
 
-def _rows(conn: sqlite3.Connection, kind: str, look: Looking) -> Iterable[tuple[Any, ...]]:
+def _rows(conn: sqlite3.Connection, kind: str, look: Looking) -> Iterator[Any]:
     view = queries(parametrised=True)["limbic_similar_observations"]
-    return conn.execute(_PAIRS.format(view=view, kind=kind), look.values())
+    yield from conn.execute(_PAIRS.format(view=view, kind=kind), look.values())
 
 
 def _sides(row: tuple[Any, ...]) -> tuple[Observation, Observation]:
@@ -114,34 +119,39 @@ def _sides(row: tuple[Any, ...]) -> tuple[Observation, Observation]:
 
 
 def _duplicate(
-    entity: tuple[Any, ...], cluster: Cluster, pairs: list[Pair], known: dict[int, Observation]
+    entity: tuple[Any, ...],
+    keep: Observation,
+    others: list[int],
+    why: str,
+    pairs: list[Pair],
+    known: dict[int, Observation],
 ) -> Raised:
     number, name, entity_type = entity
-    keep = known[cluster.survivor_id]
-    others = [i for i in cluster.ids if i != keep.id]
-    count = len(cluster.ids)
-    one = counted(len(others), "other goes", "others go")
+    ids = tuple(sorted((keep.id, *others)))
+    its = [p for p in pairs if p.earlier_id in ids and p.later_id in ids]
+    rest = "other one goes" if len(others) == 1 else f"{len(others):,} others go"
     return Raised(
-        key=key_of("duplicate", number, cluster.ids[0]),
+        key=key_of("duplicate", number, ids[0]),
         kind="duplicate",
         entity_id=number,
-        title=f"{count:,} observations of {named(name)} say the same",
-        body=f"“{short(keep.content, 200)}” would be kept, as {cluster.why}; the {one}.",
+        title=f"{len(ids):,} observations of {named(name)} say the same",
+        body=f"“{short(keep.content, 200)}” would be kept: {why}. The {rest}.",
         material={
             "entity": number,
-            "observations": {str(i): text_digest(known[i].content) for i in cluster.ids},
+            "observations": {str(i): text_digest(known[i].content) for i in ids},
         },
         facts={
             "entity": entity_fact(number, name, entity_type),
-            "observations": [_shown(known[i]) for i in _first(cluster.ids, keep.id)],
-            "count": count,
+            "observations": [_shown(known[i]) for i in _first(ids, keep.id)],
+            "count": len(ids),
             "keep": keep.id,
-            "why": cluster.why,
-            "rules": sorted({pair.rule for pair in pairs}),
+            "why": why,
+            "rules": sorted({pair.rule for pair in its}) or ["exact"],
         },
         action="merge",
         arguments={"entity": number, "clusters": [{"keep": keep.id, "remove": others}]},
-        confidence=min(map(_strength, pairs)),
+        # two copies of one text need no pair of their own
+        confidence=min(map(_strength, its), default=1.0),
     )
 
 

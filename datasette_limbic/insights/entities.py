@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +30,7 @@ from .model import (
     SHOWN,
     Looking,
     Raised,
+    Raising,
     between_0_and_1,
     entity_fact,
     key_of,
@@ -66,7 +67,7 @@ from ends join entities e on e.id = ends.other where ends.other <> ends.bridge o
 """
 
 
-def splits(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def splits(conn: sqlite3.Connection, look: Looking) -> Raising:
     """Entities over their threshold with topics that stand apart, by id.
 
     How it would be split is worked out when it is shown: the arguments name the entity alone.
@@ -105,7 +106,7 @@ def splits(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
         )
 
 
-def archive_candidates(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def archive_candidates(conn: sqlite3.Connection, look: Looking) -> Raising:
     """Entities that nobody asked for in a long time, by id.
 
     Not those that at least 3 live ones are linked to, which are old but needed, and none of a
@@ -121,19 +122,20 @@ def archive_candidates(conn: sqlite3.Connection, look: Looking) -> Iterator[Rais
             continue
         number, count = row["id"], row["access_count"]
         if count:
-            reason = (
-                f"not accessed since {_day(row['last_access'])}, and"
-                f" {counted(count, 'time', 'times')} in all"
-            )
+            day, often = _day(row["last_access"]), counted(count, "time", "times")
+            reason = f"not accessed since {day}, and {often} in all before"
+            said = f"It was last accessed on {day}, {often} in all."
         else:
-            reason = f"never accessed since it was made on {_day(row['created_at'])}"
+            day = _day(row["created_at"])
+            reason = f"made on {day} and never accessed"
+            said = f"It was {reason}."
         yield Raised(
             key=key_of("archive_candidate", number),
             kind="archive_candidate",
             entity_id=number,
             title=f"{named(row['name'])} may have had its day",
-            body=f"It was {reason}. {_links(row['degree'])} Archived, it is out of search until it"
-            " is restored; nothing is deleted.",
+            body=f"{said} {_links(row['degree'])} Archived, it is out of search until it is"
+            " restored; nothing is deleted.",
             material={
                 "entity": number,
                 "access_count": count,
@@ -155,7 +157,7 @@ def archive_candidates(conn: sqlite3.Connection, look: Looking) -> Iterator[Rais
         )
 
 
-def name_clashes(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def name_clashes(conn: sqlite3.Connection, look: Looking) -> Raising:
     """Live entities whose names are the same but for case, accents and punctuation.
 
     That with the most observations is kept, of equals the oldest row.
@@ -196,7 +198,7 @@ def name_clashes(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
         )
 
 
-def archived_bridges(conn: sqlite3.Connection, look: Looking) -> Iterator[Raised]:
+def archived_bridges(conn: sqlite3.Connection, look: Looking) -> Raising:
     """Archived entities that still stand between live ones, by id (DDR-007, point 7)."""
     found = bridges.bridges(conn, look.now)
     if found.parts is None or not found.ids:

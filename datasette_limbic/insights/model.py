@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -76,6 +76,10 @@ class Raised:
             "material": self.material,
         }
         return json.dumps(plain(shown), ensure_ascii=False, allow_nan=False)
+
+
+Raising = Generator[Raised, None, None]
+"""What a report raises, one by one."""
 
 
 def key_of(kind: str, *ids: int) -> str:

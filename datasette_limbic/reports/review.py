@@ -9,9 +9,9 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import report_settings, schema, times
+from .. import llm_store, report_settings, schema, times
 from . import keeping
-from .consolidation import LISTS, last_review, unknown_lists
+from .consolidation import LISTS, REPORT, last_review, unknown_lists
 from .known import why_unknown
 from .lists import Listing
 
@@ -56,6 +56,21 @@ def review(conn: sqlite3.Connection, *, now: Any = None, reviews: bool = True) -
         "days_since_review": days,
         "review_due": (days is None or days > DUE_DAYS) if reviews else None,
     }
+
+
+def mark_reviewed(conn: sqlite3.Connection, actor: str | None = None) -> dict[str, Any]:
+    """Mark the consolidation report as looked through, now and by ``actor``: a row of
+    limbic_reviews.
+
+    Returns ``{"at", "by"}``, which is ``reviewed`` of ``review`` from then on. Raises NotAMemory,
+    and sqlite3.Error where it cannot be written.
+    """
+    schema.require_memory(conn)
+    with llm_store.transaction(conn):
+        conn.execute("insert into limbic_reviews(report, actor) values (?, ?)", [REPORT, actor])
+        marked = last_review(conn)
+    assert marked is not None  # just written
+    return marked
 
 
 def _days(since: Any, now: str) -> float | None:

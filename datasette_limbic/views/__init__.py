@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from .acting import acting_view
+from .changes import change_page, changes_page
 from .consolidation import consolidation_page
 from .duplicates import duplicates_page, entity_duplicates_page
 from .entity import entity_page
 from .feedback import feedback_view
 from .health import health_page
 from .imports import import_page, imports_page
+from .insight import insight_view
 from .observations import observations_view
 from .open import open_view
 from .overview import overview_page
+from .reflecting import reflect_view
+from .review import review_page
+from .reviewed import reviewed_view
 from .search import search_page
 from .split import split_page
 from .unknown import unknown_page
@@ -32,6 +38,13 @@ ROUTES: list[tuple[str, Any]] = [
     (rf"{_BASE}/duplicates{_FORMAT}$", duplicates_page),
     (rf"{_BASE}/duplicates/(?P<entity>[^/.]+){_FORMAT}$", entity_duplicates_page),
     (rf"{_BASE}/health{_FORMAT}$", health_page),
+    (rf"{_BASE}/actions/(?P<name>[^/.]+){_FORMAT}$", acting_view),
+    (rf"{_BASE}/changes{_FORMAT}$", changes_page),
+    (rf"{_BASE}/changes/(?P<id>[^/.]+){_FORMAT}$", change_page),
+    (rf"{_BASE}/review{_FORMAT}$", review_page),
+    (rf"{_BASE}/review/(?P<id>[^/.]+){_FORMAT}$", insight_view),
+    (rf"{_BASE}/reflect{_FORMAT}$", reflect_view),
+    (rf"{_BASE}/reviewed{_FORMAT}$", reviewed_view),
     (rf"{_BASE}/imports{_FORMAT}$", imports_page),
     (rf"{_BASE}/imports/(?P<id>[^/.]+){_FORMAT}$", import_page),
     # the last: what nothing else answers; with a slash at its end Datasette redirects first

@@ -19,9 +19,11 @@ from .. import compat, connection
 from ..answers import plain, public
 from ..config import Settings
 from ..errors import BadParameter, LimbicError, NotAMemory
+from ..insights.standing import waiting
 from ..plugin import settings_for
 from ..schema import SEARCHED_TABLES
 from . import tabs
+from .writable import may_edit
 
 log = logging.getLogger("datasette_limbic")
 
@@ -210,10 +212,23 @@ async def render(
                 "_tab_names": (names := {tab.name for tab in found}),
                 # an entity's page reads what search does
                 "_entities_shown": "search" in names,
+                # how many decisions wait, for whoever may see which
+                "_waiting": await here.db.execute_fn(waiting) if "review" in names else 0,
+                # whether buttons are shown (what they lead to reads what the queue does), and
+                # where that goes back to
+                "_may_edit": "review" in names
+                and await may_edit(datasette, request.actor, here.db),
+                "_return": data.get("_return", below(here)),
             },
             request=request,
         )
     )
+
+
+def below(here: Page) -> str:
+    """The path and query of this request below /{database}/-/limbic."""
+    path = str(here.request.path).partition("/-/limbic")[2]
+    return f"{path}?{here.request.query_string}" if here.request.query_string else path
 
 
 def json_url(here: Page) -> str:

@@ -16,7 +16,9 @@ from ..reports.similar import LISTS, Alike, Asked, answer, compare, read_alike
 from ..reports.similar_graph import find_duplicates
 from ..schema import REPORTED_TABLES
 from . import duplicates_display as display
+from . import merge_form as merging
 from .common import Page, page, whole_number
+from .display import named
 from .working import WORKER
 
 FEW = 200
@@ -36,13 +38,17 @@ async def _entity(here: Page) -> tuple[str, dict[str, Any]]:
     asked = await here.db.execute_fn(
         lambda conn: read_alike(conn, wanted, **thresholds, fresh=False, settings=here.settings)
     )
-    data = plain(answer(asked, await _compared(here, asked), turned))
+    alike = await _compared(here, asked)
+    data = plain(answer(asked, alike, turned))
     if here.as_json:
         return "limbic_duplicates.html", data
     shown = [(pair, kind) for name, kind in LISTS.items() for pair in data[name]]
     await asyncio.to_thread(display.decorate, shown)
     display.decorate_clusters(data)
     data["_given"] = any(thresholds.values())
+    # by other thresholds than those of the memory none would be merged
+    if not data["_given"] and data["entity"]["archived_at"] is None:
+        await asyncio.to_thread(merging.decorate, data, asked, alike)
     data["_entity_url"] = here.url(f"/entity/{wanted}")
     data["_form_url"] = here.url(f"/duplicates/{wanted}")
     data["_all_url"] = here.url("/duplicates")
@@ -90,6 +96,8 @@ async def _all(here: Page) -> tuple[str, dict[str, Any]]:
         group["_more"] = group["observations"] - len(group["members"])
     for group in data["name_clashes"]["groups"]:
         group["_more"] = group["entities"] - len(group["members"])
+        group["_live"] = [m for m in group["members"] if m["archived_at"] is None]
+        group["_hint"] = named(group["members"][0]["name"], group["members"][0]["id"], 60)
     data["_table_url"] = None
     if data["pairs"] is not None:
         data["_table_url"] = await _table_url(here, {"kind": kind} if kind else {})

@@ -100,6 +100,8 @@ def _decorate(here: Page, data: dict[str, Any]) -> None:
     data["_pairs"] = [
         f"{count:,} {KINDS[kind][count != 1]}" for kind, count in kept.items() if count
     ]
+    for row in (*data["relations_out"], *data["relations_in"]):
+        row["_ended"] = _has_ended(row["valid_to"], data["now"])
     on_page = {row["id"] for row in data["observations"]}
     for row in data["observations"]:
         like = row["similar_to"]
@@ -109,3 +111,9 @@ def _decorate(here: Page, data: dict[str, Any]) -> None:
         row["_like"] = f"Like observation {like['id']}: {short(like['content'], 300)}"
         there = f"#observation-{like['id']}"
         row["_like_url"] = there if like["id"] in on_page else here.url(f"/duplicates/{data['id']}")
+
+
+def _has_ended(end: Any, now: str) -> bool:
+    """Whether ``valid_to`` is over; one that cannot be read is not, as ranking has it."""
+    then, moment = times.parse_time(end), times.parse_time(now)
+    return then is not None and moment is not None and then <= moment

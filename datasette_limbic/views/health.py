@@ -9,6 +9,7 @@ from .. import compat, health
 from ..reports.lists import MAX_SIZE, SIZE
 from .common import Page, page
 from .display import day, named, number, short
+from .writable import may_edit
 
 FIRST = 5
 """Rows of each finding where all of them are shown."""
@@ -37,6 +38,14 @@ CARDS = {
     "broken": ("Broken", "wrong in the file"),
     "attention": ("Wants a look", "for a person to decide"),
     "note": ("Worth knowing", "nothing to repair"),
+}
+# finding → what can be done about each of its rows
+ACTIONS = {
+    "archived_bridges": "restore",
+    "name_clashes": "merge",
+    "empty_entities": "archive",
+    "orphans": "archive",
+    "cut_snapshots": "split",
 }
 _TIMES = ("created_at", "last_access", "valid_from", "valid_to")
 
@@ -80,8 +89,10 @@ async def _decorate(here: Page, data: dict[str, Any]) -> None:
         for severity, (title, words) in CARDS.items()
     ]
     data["_all_url"] = here.url("/health")
+    edits = await may_edit(here.datasette, here.request.actor, here.db)
     for finding in data["_shown"]:
         await _decorate_one(here, finding)
+        finding["_acts"] = _acts(here, finding) if edits else None
 
 
 async def _decorate_one(here: Page, finding: dict[str, Any]) -> None:
@@ -104,6 +115,31 @@ async def _decorate_one(here: Page, finding: dict[str, Any]) -> None:
     )
     if finding["view"] and await _may_view(here, finding["view"]):
         finding["_view_url"] = str(here.datasette.urls.table(here.db.name, finding["view"]))
+
+
+def _acts(here: Page, finding: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """What can be done about each row; None where that is no action on an entity."""
+    what = ACTIONS.get(finding["name"])
+    if what is None:
+        return None
+    if what == "merge":
+        return [
+            {
+                "what": what,
+                "members": [each for each in row["names"] if not each["archived"]],
+                "hint": named(row["names"][0]["name"], row["names"][0]["id"], 60),
+            }
+            for row in finding["rows"]
+        ]
+    return [
+        {
+            "what": what,
+            "id": row["id"],
+            "url": here.url(f"/split/{row['id']}"),
+            "hint": named(row["name"], row["id"], 60),
+        }
+        for row in finding["rows"]
+    ]
 
 
 def _titled(finding: dict[str, Any]) -> list[tuple[str, tuple[str, bool]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,10 +12,11 @@ from ..errors import BadParameter, BodyTooLarge, NotAllowed
 from ..recording import Recording
 from ..text import storable
 from .common import Page, whole_number
+from .writable import unwritable as unwritable  # others ask it of this module
 
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 10
-_OURS = re.compile(r"/[^/]+/-/limbic/[^/]+")
+_OURS = re.compile(r"/[^/]+/-/limbic/(actions/|review/)?[^/]+")
 # Answers everything but JSON with the sentence that it takes JSON alone.
 _JSON_ALONE = re.compile(r"/[^/]+/-/limbic/observations(\.json)?")
 
@@ -60,18 +60,7 @@ async def body(
     long, no JSON, no object, unknown keys), and NotAllowed where another site may have sent it.
     ``example`` is what the sentence about an empty body shows.
     """
-    if _forgeable(here.request):
-        raise NotAllowed(
-            "a page of another site may have sent this: send it from a program, or with a token "
-            "that signs it in (authorization: Bearer …) and without cookies"
-        )
-    raw = await _read(here.request)
-    if not raw.strip():
-        raise BadParameter(f"the body is empty: send {example} by POST")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadParameter(f"the body is no UTF-8: {error}") from error
+    text = await _text(here, example)
     if form:
         given: Any = dict(parse_qsl(text, keep_blank_values=True))
         given.pop("csrftoken", None)
@@ -83,6 +72,33 @@ async def body(
             f"unknown key {', '.join(unknown[:5])}: the body takes {', '.join(allowed)}"
         )
     return given  # type: ignore[no-any-return]
+
+
+async def fields(here: Page, example: str) -> list[tuple[str, str]]:
+    """The fields of a form as they came, those of one name several times. Raises as ``body``."""
+    pairs = parse_qsl(await _text(here, example), keep_blank_values=True)
+    return [(name, storable(value)) for name, value in pairs if name != "csrftoken"]
+
+
+def parsed(text: str, allowed: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON object, as ``body`` takes it: without constants that are no JSON, and keys twice."""
+    return _json(text, allowed)
+
+
+async def _text(here: Page, example: str) -> str:
+    """The body as text. Raises BadParameter, and NotAllowed where another site may have sent it."""
+    if _forgeable(here.request):
+        raise NotAllowed(
+            "a page of another site may have sent this: send it from a program, or with a token "
+            "that signs it in (authorization: Bearer …) and without cookies"
+        )
+    raw = await _read(here.request)
+    if not raw.strip():
+        raise BadParameter(f"the body is empty: send {example} by POST")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadParameter(f"the body is no UTF-8: {error}") from error
 
 
 def _forgeable(request: Any) -> bool:
@@ -175,15 +191,6 @@ async def why_not(here: Page) -> str | None:
     if not await compat.may(here.datasette, here.request.actor, permissions.RECORD, here.db.name):
         return f"this needs the permission {permissions.RECORD}"
     return unwritable(here.db)
-
-
-def unwritable(db: Any) -> str | None:
-    """Why nothing can be written to a database, in a sentence; None where it can."""
-    if not db.is_mutable:
-        return "the database was opened as immutable"
-    if db.path and not os.access(db.path, os.W_OK):
-        return "the database file is read-only"
-    return None
 
 
 def actor_id(here: Page) -> str | None:

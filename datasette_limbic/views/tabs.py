@@ -10,6 +10,10 @@ from datasette.app import Datasette
 from .. import compat, health
 from ..schema import REPORTED_TABLES, SEARCHED_TABLES
 
+# The log of changes holds words of all that was changed.
+CHANGES_TABLES = ("limbic_changes", *SEARCHED_TABLES)
+# The review queue shows what reports found, and what would change.
+REVIEW_TABLES = (*REPORTED_TABLES, "limbic_insights", "limbic_changes")
 IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
 
 
@@ -27,9 +31,11 @@ class Tab:
 TABS = (
     Tab("overview", "Overview", "", SEARCHED_TABLES),
     Tab("search", "Search", "/search", SEARCHED_TABLES),
+    Tab("review", "Review", "/review", REVIEW_TABLES),
     Tab("consolidation", "Maintenance", "/consolidation", REPORTED_TABLES),
     Tab("duplicates", "Duplicates", "/duplicates", REPORTED_TABLES),
     Tab("health", "Health", "/health", health.GRAPH),
+    Tab("changes", "Changes", "/changes", CHANGES_TABLES),
     Tab("imports", "Imports", "/imports", IMPORT_TABLES),
 )
 

@@ -15,6 +15,6 @@ async def unknown_page(here: Page) -> tuple[str, dict[str, Any]]:
     path = tilde_decode(here.request.url_vars["unknown"])
     raise UnknownPage(
         f"there is no page {path!r:.60} here: {here.url()} is the overview, {here.url('/search')} "
-        f"the search, {here.url('/entity/ID')} an entity by its id, {here.url('/imports')} the log "
-        "of imports; each takes .json at its end"
+        f"the search, {here.url('/entity/ID')} an entity by its id, {here.url('/changes')} the log "
+        f"of changes, {here.url('/imports')} that of imports; each takes .json at its end"
     )

@@ -27,12 +27,17 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not 
 
 pytestmark = [
     pytest.mark.browser,
+    # one server and one browser: each worker would start its own
+    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
     # Playwright's driver leaves its pipes to the garbage collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 WIDTHS = {"desktop": (1200, 900), "phone": (390, 844)}
+# Width, and whether scripts run: our pages have none, so that one of each is walked through, and
+# each page on the way is looked at in both widths (``Visitor.check``).
+WAYS = [("desktop", True), ("phone", False)]
 SCRIPT = "<script>alert('name')</script><img src=x onerror=alert(1)>"
 ODD_NAMES = [
     SCRIPT,
@@ -214,6 +219,7 @@ class Visitor:
     def __init__(self, browser: Any, server: str, width: str, **options: Any) -> None:
         wide, high = WIDTHS[width]
         self.server = server
+        self.width = width
         self.context = browser.new_context(viewport={"width": wide, "height": high}, **options)
         self.page = self.context.new_page()
         self.dialogs: list[str] = []
@@ -245,22 +251,36 @@ class Visitor:
         with self.page.expect_navigation():
             link.click()
 
+    def widths(self) -> Iterator[str]:
+        """The page at each width in turn, at one's own last."""
+        for width in sorted(WIDTHS, key=lambda name: name == self.width):
+            wide, high = WIDTHS[width]
+            self.page.set_viewport_size({"width": wide, "height": high})
+            assert self.page.evaluate("window.innerWidth") == wide
+            yield width
+
     def check(self) -> None:
-        """What holds for every page of ours."""
+        """What holds for every page of ours, at each width."""
+        for width in self.widths():
+            self._check(width)
+
+    def _check(self, width: str) -> None:
         page = self.page
+        where = f"{page.url[:200]} ({width})"
         widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-        assert widths[0] <= widths[1], f"{page.url[:200]} scrolls sideways: {widths}"
-        assert page.title().strip()
-        assert page.locator("h1").count() == 1
+        assert widths[0] <= widths[1], f"{where} scrolls sideways: {widths}"
+        assert page.title().strip(), where
+        assert page.locator("h1").count() == 1, where
         unnamed = page.evaluate(
             """() => [...document.querySelectorAll('.limbic input, .limbic select, .limbic button')]
             .filter(e => e.type !== 'hidden' && e.offsetParent !== null)
             .filter(e => e.closest('section.content'))
             .filter(e => !(e.labels && e.labels.length && e.labels[0].textContent.trim())
-              && !e.getAttribute('aria-label') && !(e.type === 'submit' && e.value))
+              && !e.getAttribute('aria-label') && !(e.type === 'submit' && e.value)
+              && !(e.tagName === 'BUTTON' && e.textContent.trim()))
             .map(e => e.outerHTML)"""
         )
-        assert unnamed == []
+        assert unnamed == [], where
 
     def done(self) -> None:
         assert self.dialogs == []
@@ -272,6 +292,14 @@ class Visitor:
 @pytest.fixture(params=WIDTHS)
 def visitor(request: pytest.FixtureRequest, chromium: Any, server: str) -> Iterator[Visitor]:
     someone = Visitor(chromium, server, request.param)
+    yield someone
+    someone.done()
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
+def walker(request: pytest.FixtureRequest, chromium: Any, server: str) -> Iterator[Visitor]:
+    width, scripts = request.param
+    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
     yield someone
     someone.done()
 
@@ -335,13 +363,12 @@ def walk(someone: Visitor) -> None:
     someone.check()
 
 
-def test_a_walk(visitor: Visitor) -> None:
-    walk(visitor)
+def test_a_walk(walker: Visitor) -> None:
+    walk(walker)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_walk_without_javascript(width: str, chromium: Any, server: str) -> None:
-    someone = Visitor(chromium, server, width, java_script_enabled=False)
+def test_a_walk_through_the_options(walker: Visitor) -> None:
+    someone = walker
     page = someone.page
     someone.go("/demo/-/limbic")
     page.get_by_role("searchbox", name="Search this memory").fill("paella")
@@ -357,7 +384,6 @@ def test_a_walk_without_javascript(width: str, chromium: Any, server: str) -> No
     assert page.locator("section table tbody tr").count() > 0
     someone.follow(page.locator(".limbic-card h3 a").first)
     assert "/entity/" in page.url
-    someone.done()
 
 
 PATHS = {
@@ -413,13 +439,34 @@ ODD_MAINTENANCE = {
 PATHS |= MAINTENANCE | ODD_MAINTENANCE
 
 
-def test_every_page_fits_and_is_clean(visitor: Visitor) -> None:
-    for path in PATHS.values():
-        assert visitor.go(path).status == 200, path[:100]
-        visitor.check()
+def test_every_page_fits_and_is_clean(desktop: Visitor) -> None:
+    for name, path in PATHS.items():
+        assert desktop.go(path).status == 200, name
+        desktop.check()
+        has_landmarks_and_headings(desktop.page, name)
+    desktop.go(PATHS["overview"])
+    current = desktop.page.locator("[aria-current=page]")
+    assert current.inner_text() == "Overview"
 
 
-def test_error_pages(visitor: Visitor) -> None:
+def has_landmarks_and_headings(page: Any, name: str) -> None:
+    """What a screen reader goes by: one h1, no level skipped, named regions, table headers."""
+    levels = page.evaluate(
+        """() => [...document.querySelector('section.content').querySelectorAll('h1, h2, h3')]
+        .map(e => +e.tagName[1])"""
+    )
+    assert levels[0] == 1, name
+    assert all(b - a <= 1 for a, b in pairwise(levels)), (name, levels)
+    assert page.get_by_role("navigation", name="Memory").count() == 1, name
+    headers = page.locator(".limbic-table").evaluate_all(
+        "all => all.map(e => e.querySelectorAll('thead th[scope=col]').length)"
+    )
+    assert all(headers), (name, headers)
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids)), name
+
+
+def test_error_pages(desktop: Visitor) -> None:
     for path, status in {
         "/demo/-/limbic/search?q=x&limit=0": 400,
         "/demo/-/limbic/search?q=" + "x" * 3000: 400,
@@ -434,14 +481,15 @@ def test_error_pages(visitor: Visitor) -> None:
         "/demo/-/limbic/health?list=" + "l" * 2000: 400,
         "/" + "d" * 300 + "/-/limbic": 404,
     }.items():
-        assert visitor.go(path).status == status
-        visitor.check()
-        assert visitor.page.get_by_role("alert").is_visible()
+        assert desktop.go(path).status == status, path[:100]
+        desktop.check()
+        for width in desktop.widths():
+            assert desktop.page.get_by_role("alert").is_visible(), (path[:100], width)
     # Chromium itself logs each status of 400 and more
-    visitor.errors = [e for e in visitor.errors if "Failed to load resource" not in e]
+    desktop.errors = [e for e in desktop.errors if "Failed to load resource" not in e]
 
 
-def test_scripts_in_names_and_queries_do_not_run(visitor: Visitor) -> None:
+def test_scripts_in_names_and_queries_do_not_run(desktop: Visitor) -> None:
     for path in (
         "/odd/-/limbic",
         "/odd/-/limbic/search",
@@ -459,11 +507,13 @@ def test_scripts_in_names_and_queries_do_not_run(visitor: Visitor) -> None:
         "/odd/entities",
         "/odd/entities/1",
     ):
-        visitor.go(path)
-        visitor.page.wait_for_load_state("load")
-    visitor.go("/odd/-/limbic/entity/1")
-    assert visitor.page.locator("h1").inner_text() == SCRIPT
-    assert visitor.dialogs == []
+        desktop.go(path)
+        desktop.page.wait_for_load_state("load")
+        for width in desktop.widths():
+            assert desktop.dialogs == [], (path, width)
+    desktop.go("/odd/-/limbic/entity/1")
+    assert desktop.page.locator("h1").inner_text() == SCRIPT
+    assert desktop.dialogs == []
 
 
 def test_long_lists_are_paged(desktop: Visitor) -> None:
@@ -478,11 +528,9 @@ def test_long_lists_are_paged(desktop: Visitor) -> None:
     assert page.get_by_text(re.compile("ended 2025-01-01")).count() > 0
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_walk_through_the_imports(width: str, scripts: bool, chromium: Any, server: str) -> None:
+def test_a_walk_through_the_imports(walker: Visitor) -> None:
     """Overview → log → file → its reason → next page → a raw text → the row."""
-    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    someone = walker
     page = someone.page
     someone.go("/odd/-/limbic")
     someone.follow(page.get_by_role("link", name="Imports", exact=True))
@@ -509,21 +557,21 @@ def test_a_walk_through_the_imports(width: str, scripts: bool, chromium: Any, se
     someone.follow(rows.first.get_by_role("link"))
     page.wait_for_url("**/odd/limbic_import_rejects/*")
     assert page.get_by_text("Nobody 200").first.is_visible()
-    someone.done()
 
 
-@pytest.mark.parametrize("path", ["/odd/-/limbic/imports/1", "/odd/-/limbic/imports/1?page=2"])
-def test_raw_texts_are_on_the_page_at_any_width(visitor: Visitor, path: str) -> None:
+def test_raw_texts_are_on_the_page_at_any_width(desktop: Visitor) -> None:
     """Nobody has to scroll sideways for them."""
-    visitor.go(path)
-    cells = visitor.page.get_by_role("region", name="Line by line").locator(".limbic-raw")
-    assert cells.count() > 50
-    edges = cells.evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right])"
-    )
-    width = visitor.page.evaluate("document.documentElement.clientWidth")
-    assert min(left for left, _ in edges) >= 0
-    assert max(right for _, right in edges) <= width
+    for path in ("/odd/-/limbic/imports/1", "/odd/-/limbic/imports/1?page=2"):
+        desktop.go(path)
+        cells = desktop.page.get_by_role("region", name="Line by line").locator(".limbic-raw")
+        assert cells.count() > 50, path
+        for name in desktop.widths():
+            edges = cells.evaluate_all(
+                "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right])"
+            )
+            width = desktop.page.evaluate("document.documentElement.clientWidth")
+            assert min(left for left, _ in edges) >= 0, (path, name)
+            assert max(right for _, right in edges) <= width, (path, name)
 
 
 def test_keyboard_on_an_import(desktop: Visitor) -> None:
@@ -551,14 +599,12 @@ def rated(page: Any) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_results_are_rated(width: str, scripts: bool, chromium: Any, server: str) -> None:
+def test_results_are_rated(walker: Visitor) -> None:
     """Useful, then changed to not useful, then another result: all of one logged search."""
-    someone = signed_in(Visitor(chromium, server, width, java_script_enabled=scripts))
+    someone = signed_in(walker)
     page = someone.page
     count = "/demo/-/limbic.json"
-    before = fetch(server, count)["signals"]
+    before = fetch(walker.server, count)["signals"]
     asked = f"/demo/-/limbic/search?q=who+fixed+the+geocoder&limit=3&now={quote(NOW)}"
     someone.go(asked)
     first, second, _ = cards(page)
@@ -586,7 +632,7 @@ def test_results_are_rated(width: str, scripts: bool, chromium: Any, server: str
     assert page.get_by_role("link", name="Hide the rest").is_visible()
     assert f"search_id={uid}" in page.url
     someone.check()
-    after = fetch(server, count)["signals"]
+    after = fetch(walker.server, count)["signals"]
     assert after["searches"]["count"] - before["searches"]["count"] == 1
     change = {key: after["events"][key] - before["events"][key] for key in after["events"]}
     assert change == {"opened": 0, "useful": 1, "not_useful": 1}
@@ -594,35 +640,35 @@ def test_results_are_rated(width: str, scripts: bool, chromium: Any, server: str
     assert rated(page) == []
     someone.go(f"/demo/-/limbic/entity/{second}")
     assert page.get_by_text(re.compile("rated useful [1-9]")).is_visible()
-    someone.done()
 
 
-def test_hostile_names_are_rated_too(visitor: Visitor) -> None:
-    page = signed_in(visitor).page
+def test_hostile_names_are_rated_too(desktop: Visitor) -> None:
+    page = signed_in(desktop).page
     asked = "/odd/-/limbic/search?include_archived=1&mode=text&q="
     for query in (quote(SCRIPT), "unbroken+word", quote('"><b>quoted')):
-        visitor.go(asked + query)
-        visitor.check()
-        boxes = page.locator(".limbic-rate button[name=rate]").evaluate_all(
-            "all => all.map(e => e.getBoundingClientRect()).map(r => [r.width, r.height])"
-        )
-        assert len(boxes) == 2 * len(cards(page)) > 0
-        assert min(min(box) for box in boxes) >= 24
+        desktop.go(asked + query)
+        desktop.check()
+        for width in desktop.widths():
+            boxes = page.locator(".limbic-rate button[name=rate]").evaluate_all(
+                "all => all.map(e => e.getBoundingClientRect()).map(r => [r.width, r.height])"
+            )
+            assert len(boxes) == 2 * len(cards(page)) > 0, (query, width)
+            assert min(min(box) for box in boxes) >= 24, (query, width)
         shown = cards(page)[-1]
-        visitor.follow(page.locator(f"#entity-{shown} button[name=rate]").first)
+        desktop.follow(page.locator(f"#entity-{shown} button[name=rate]").first)
         assert len(rated(page)) == 1
         pressed = page.locator(f"#entity-{shown} button[name=rate]").first.get_attribute(
             "aria-pressed"
         )
         assert pressed == "true"
-        visitor.check()
+        desktop.check()
 
 
-def test_whoever_may_not_record_has_nothing_to_press(visitor: Visitor) -> None:
-    visitor.go("/demo/-/limbic/search?q=geocoder")
-    assert len(cards(visitor.page)) > 0
-    assert visitor.page.locator("section.content form").count() == 1
-    assert visitor.context.cookies() == []
+def test_whoever_may_not_record_has_nothing_to_press(desktop: Visitor) -> None:
+    desktop.go("/demo/-/limbic/search?q=geocoder")
+    assert len(cards(desktop.page)) > 0
+    assert desktop.page.locator("section.content form").count() == 1
+    assert desktop.context.cookies() == []
 
 
 def test_a_rating_by_keyboard(desktop: Visitor) -> None:
@@ -640,25 +686,24 @@ def test_a_rating_by_keyboard(desktop: Visitor) -> None:
     assert rated(page) == ["Not useful: geocoder"]
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_signals_of_an_entity(width: str, scripts: bool, chromium: Any, server: str) -> None:
+def test_signals_of_an_entity(walker: Visitor) -> None:
     """The picture, what it says in words, the same as a table, and on to a partner."""
-    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    someone = walker
     page = someone.page
     path = f"/demo/-/limbic/entity/4?now={quote(NOW)}"
-    found = fetch(server, path.replace("/4?", "/4.json?"))["signals"]
+    found = fetch(walker.server, path.replace("/4?", "/4.json?"))["signals"]
     someone.go(path)
     someone.check()
     picture = page.get_by_role("img", name=re.compile("Accesses per week .* weeks, from "))
-    box = picture.bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= WIDTHS[width][0]
-    assert box["height"] > 100
-    sizes = picture.locator("text").evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect().height)"
-    )
-    assert min(sizes) >= 10
+    for width in someone.widths():
+        box = picture.bounding_box()
+        assert box["x"] >= 0, width
+        assert box["x"] + box["width"] <= WIDTHS[width][0], width
+        assert box["height"] > 100, width
+        sizes = picture.locator("text").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().height)"
+        )
+        assert min(sizes) >= 10, width
     weeks = [week for week in found["weeks"] if week["accesses"]]
     assert picture.locator("g").count() == len(weeks) > 0
     table = page.get_by_role("table").filter(has_text="Week of")
@@ -675,13 +720,13 @@ def test_signals_of_an_entity(width: str, scripts: bool, chromium: Any, server: 
     someone.check()
     partners = page.locator(".limbic-partners a")
     assert partners.all_inner_texts() == [p["name"] for p in found["co_occurrences"]]
-    wide = page.locator(".limbic-partners .limbic-full").evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect().width)"
-    )
-    assert wide == sorted(wide, reverse=True)
+    for width in someone.widths():
+        wide = page.locator(".limbic-partners .limbic-full").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().width)"
+        )
+        assert wide == sorted(wide, reverse=True), width
     someone.follow(partners.first)
     assert page.url.endswith(f"/entity/{found['co_occurrences'][0]['id']}")
-    someone.done()
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
@@ -710,14 +755,14 @@ def test_a_chart_in_the_colours_of_its_reader(scheme: str, chromium: Any, server
     someone.done()
 
 
-def test_pages_of_someone_who_may_record_fit_and_are_clean(visitor: Visitor) -> None:
-    signed_in(visitor)
+def test_pages_of_someone_who_may_record_fit_and_are_clean(desktop: Visitor) -> None:
+    signed_in(desktop)
     names = ("overview", "explain", "entity", "empty", "odd overview", "odd results", "long query")
     for name in names:
-        assert visitor.go(PATHS[name]).status == 200, name
-        visitor.check()
-    visitor.go(PATHS["odd overview"])
-    table = visitor.page.get_by_role("region", name="Who searched")
+        assert desktop.go(PATHS[name]).status == 200, name
+        desktop.check()
+    desktop.go(PATHS["odd overview"])
+    table = desktop.page.get_by_role("region", name="Who searched")
     assert table.get_by_role("row").count() > len(ODD_NAMES)
 
 
@@ -737,21 +782,20 @@ def sql_rows(page: Any) -> list[tuple[int, str]]:
 ASKED = "q=who+fixed+the+geocoder&limit=6&now=2026-11-29+12%3A00%3A00"
 
 
-@pytest.mark.parametrize(
-    "extra", ["", "&strategy=limbic", "&type=Servicio", "&mode=text", "&fusion=document"]
-)
-def test_this_ranking_as_sql(extra: str, desktop: Visitor, server: str) -> None:
-    expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}{extra}")["results"]
-    desktop.go(f"/demo/-/limbic/search?{ASKED}{extra}")
-    desktop.follow(desktop.page.get_by_role("link", name="This ranking as SQL"))
-    assert "/-/limbic" not in desktop.page.url
-    rows = sql_rows(desktop.page)
-    assert [i for i, _ in rows] == [row["id"] for row in expected]
-    for (_, score), row in zip(rows, expected, strict=True):
-        assert float(score) == pytest.approx(row["final_score"], rel=1e-9)
-    # the statement and its parameters can be changed and run again
-    assert desktop.page.locator("input[name=gamma]").count() == 1
-    assert desktop.page.locator("input[name=q]").input_value() == "who fixed the geocoder"
+def test_this_ranking_as_sql(desktop: Visitor, server: str) -> None:
+    for extra in ("", "&strategy=limbic", "&type=Servicio", "&mode=text", "&fusion=document"):
+        expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}{extra}")["results"]
+        desktop.go(f"/demo/-/limbic/search?{ASKED}{extra}")
+        desktop.follow(desktop.page.get_by_role("link", name="This ranking as SQL"))
+        assert "/-/limbic" not in desktop.page.url, extra
+        rows = sql_rows(desktop.page)
+        assert [i for i, _ in rows] == [row["id"] for row in expected], extra
+        for (_, score), row in zip(rows, expected, strict=True):
+            assert float(score) == pytest.approx(row["final_score"], rel=1e-9), extra
+        # the statement and its parameters can be changed and run again
+        assert desktop.page.locator("input[name=gamma]").count() == 1, extra
+        asked = desktop.page.locator("input[name=q]").input_value()
+        assert asked == "who fixed the geocoder", extra
 
 
 def test_vary_its_parameters(desktop: Visitor, server: str) -> None:
@@ -801,39 +845,11 @@ def test_keyboard(visitor: Visitor) -> None:
     assert page.locator(".limbic-card").count() == 2
 
 
-def test_landmarks_and_headings(desktop: Visitor) -> None:
-    """What a screen reader goes by: one h1, no level skipped, named regions, table headers."""
-    for name in (
-        *("overview", "explain", "entity", "imports", "one import", "odd import"),
-        *MAINTENANCE,
-        *ODD_MAINTENANCE,
-    ):
-        path = PATHS[name]
-        desktop.go(path)
-        levels = desktop.page.evaluate(
-            """() => [...document.querySelector('section.content').querySelectorAll('h1, h2, h3')]
-            .map(e => +e.tagName[1])"""
-        )
-        assert levels[0] == 1
-        assert all(b - a <= 1 for a, b in pairwise(levels)), levels
-        assert desktop.page.get_by_role("navigation", name="Memory").count() == 1
-        tables = desktop.page.locator(".limbic-table")
-        for index in range(tables.count()):
-            assert tables.nth(index).locator("thead th[scope=col]").count() > 0
-        ids = desktop.page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-        assert len(ids) == len(set(ids))
-    desktop.go(PATHS["overview"])
-    current = desktop.page.locator("[aria-current=page]")
-    assert current.inner_text() == "Overview"
-
-
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_walk_of_maintenance(width: str, scripts: bool, chromium: Any, server: str) -> None:
+def test_a_walk_of_maintenance(walker: Visitor) -> None:
     """Overview → what needs review → the two texts → the entity → its duplicates → a split."""
-    someone = Visitor(chromium, server, width, java_script_enabled=scripts)
+    someone = walker
     page = someone.page
-    counts = fetch(server, "/demo/-/limbic.json")["review"]["counts"]
+    counts = fetch(walker.server, "/demo/-/limbic.json")["review"]["counts"]
     someone.go("/demo/-/limbic")
     review = page.get_by_role("region", name="What needs review")
     shown = review.locator("dd a").all_inner_texts()
@@ -854,9 +870,12 @@ def test_a_walk_of_maintenance(width: str, scripts: bool, chromium: Any, server:
     assert page.locator("h1").inner_text() == f"Duplicates of {name}"
     someone.check()
     said = page.get_by_role("region", name="Contradictions?").locator(".limbic-side")
-    boxes = said.evaluate_all("all => all.map(e => e.getBoundingClientRect()).map(r => [r.x, r.y])")
-    # beside each other where there is room, else one below the other
-    assert (boxes[0][1] == boxes[1][1]) is (width == "desktop")
+    for width in someone.widths():
+        boxes = said.evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect()).map(r => [r.x, r.y])"
+        )
+        # beside each other where there is room, else one below the other
+        assert (boxes[0][1] == boxes[1][1]) is (width == "desktop"), width
     assert page.get_by_role("region", name="Contradictions?").locator("mark").count() > 0
     someone.follow(page.get_by_role("link", name="the entity", exact=True))
     assert page.locator("h1").inner_text() == name
@@ -883,68 +902,73 @@ def test_a_walk_of_maintenance(width: str, scripts: bool, chromium: Any, server:
     page.get_by_text("Looked for and not found").click()
     assert page.locator("details[open] li").first.is_visible()
     someone.check()
-    someone.done()
 
 
-def test_a_flag_leads_to_what_it_is_like(visitor: Visitor, server: str) -> None:
+def test_a_flag_leads_to_what_it_is_like(desktop: Visitor, server: str) -> None:
     found = fetch(server, "/demo/-/limbic/consolidation.json?list=flagged_observations")
     row = found["flagged_observations"][0]
-    visitor.go(f"/demo/-/limbic/entity/{row['entity_id']}")
-    flag = visitor.page.locator(f"#observation-{row['id']}").get_by_role(
+    desktop.go(f"/demo/-/limbic/entity/{row['entity_id']}")
+    flag = desktop.page.locator(f"#observation-{row['id']}").get_by_role(
         "link", name=f"similar to {row['similar_to']}"
     )
     assert row["similar_content"][:60] in flag.get_attribute("title")
+    for width in desktop.widths():
+        assert flag.is_visible(), width
     flag.click()
-    visitor.page.wait_for_url(f"**#observation-{row['similar_to']}")
-    target = visitor.page.locator(":target")
+    desktop.page.wait_for_url(f"**#observation-{row['similar_to']}")
+    target = desktop.page.locator(":target")
     assert row["similar_content"] in target.inner_text()
 
 
-def test_every_tab_is_on_the_page_and_leads_to_itself(visitor: Visitor) -> None:
+def test_every_tab_is_on_the_page_and_leads_to_itself(desktop: Visitor) -> None:
     """At any width all of them are in sight, not cut off."""
-    page = visitor.page
-    visitor.go("/demo/-/limbic/search")
+    page = desktop.page
+    desktop.go("/demo/-/limbic/search")
     nav = page.get_by_role("navigation", name="Memory")
     titles = nav.get_by_role("link").all_inner_texts()
-    assert titles == ["Overview", "Search", "Maintenance", "Duplicates", "Health", "Imports"]
+    assert titles == [
+        "Overview", "Search", "Review", "Maintenance", "Duplicates", "Health", "Changes", "Imports",
+    ]  # fmt: skip
     for title in titles:
-        visitor.follow(nav.get_by_role("link", name=title))
+        desktop.follow(nav.get_by_role("link", name=title))
         assert nav.locator("[aria-current=page]").all_inner_texts() == [title]
-        boxes = nav.get_by_role("link").evaluate_all(
-            "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right, r.height])"
-        )
-        width = page.evaluate("document.documentElement.clientWidth")
-        assert all(left >= 0 and right <= width and high >= 24 for left, right, high in boxes)
+        for size in desktop.widths():
+            boxes = nav.get_by_role("link").evaluate_all(
+                "all => all.map(e => e.getBoundingClientRect())"
+                ".map(r => [r.left, r.right, r.height])"
+            )
+            width = page.evaluate("document.documentElement.clientWidth")
+            assert all(
+                left >= 0 and right <= width and high >= 24 for left, right, high in boxes
+            ), (title, size)
 
 
-@pytest.mark.parametrize(
-    "name", ["maintenance", "duplicates", "duplicates of one", "split", "health"]
-)
-def test_keyboard_on_maintenance(name: str, visitor: Visitor) -> None:
+def test_keyboard_on_maintenance(visitor: Visitor) -> None:
     """Every link, field and box that scrolls is reached by Tab, in order, and seen to be."""
     page = visitor.page
-    visitor.go(MAINTENANCE[name])
-    total = page.evaluate(
-        """() => [...document.querySelectorAll("section.content :is(a[href], button, summary,"
-          + " [tabindex='0'], input:not([type=hidden]))")]
-        .filter(e => e.checkVisibility()).map((e, i) => e.dataset.order = i).length"""
-    )
-    assert total > 10
-    seen = []
-    for _ in range(total + 20):
-        page.keyboard.press("Tab")
-        focused = page.evaluate(
-            """() => { const e = document.activeElement, s = getComputedStyle(e);
-            return {order: e.dataset.order, html: e.outerHTML.slice(0, 120),
-              ours: !!e.closest('section.content'),
-              shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0}; }"""
+    for name in ("maintenance", "duplicates", "duplicates of one", "split", "health"):
+        visitor.go(MAINTENANCE[name])
+        total = page.evaluate(
+            """() => [...document.querySelectorAll("section.content :is(a[href], button, summary,"
+              + " [tabindex='0'], input:not([type=hidden]))")]
+            .filter(e => e.checkVisibility()).map((e, i) => e.dataset.order = i).length"""
         )
-        if focused["ours"]:
-            assert focused["shown"], focused
-            seen.append(focused["order"])
-        elif seen:
-            break
-    assert seen == [str(number) for number in range(total)]
+        assert total > 10, name
+        seen = []
+        for _ in range(total + 20):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                """() => { const e = document.activeElement, s = getComputedStyle(e);
+                return {order: e.dataset.order, html: e.outerHTML.slice(0, 120),
+                  ours: !!e.closest('section.content'),
+                  shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0}; }"""
+            )
+            if focused["ours"]:
+                assert focused["shown"], (name, focused)
+                seen.append(focused["order"])
+            elif seen:
+                break
+        assert seen == [str(number) for number in range(total)], name
 
 
 def test_a_table_page_of_datasette_has_the_same_rows(desktop: Visitor) -> None:
