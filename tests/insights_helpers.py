@@ -18,7 +18,7 @@ from datasette_limbic.insights.reflecting import reflect
 LARGE = 40
 """The entity that is to be split: observations 101 to 124, of two topics in turn."""
 KEYS = {
-    "contradiction:1:3:4",
+    "contradiction:3:4",
     "duplicate:1:1",
     "name_clash:10",
     "bridge:20",

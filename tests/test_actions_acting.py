@@ -13,6 +13,7 @@ import pytest
 from actions_helpers import (
     ARGUMENTS,
     BOREALIS,
+    TWIN,
     acted_fixture,  # noqa: F401
     acted_master_fixture,  # noqa: F401
     assert_settled,
@@ -36,7 +37,9 @@ from datasette_limbic.errors import (
     NotWritable,
     Refused,
     StaleProposal,
+    UnknownEntity,
     UnknownInsight,
+    UnknownRow,
 )
 from datasette_limbic.integrity import check
 from datasette_limbic.search import search
@@ -205,7 +208,9 @@ def test_different_proposals_on_one_entity(acted: Path) -> None:
         act(conn, "delete", delete["arguments"], basis=delete["basis"])
         with pytest.raises((StaleProposal, LookupError), match="observation 3"):
             act(conn, "split", split["arguments"], basis=split["basis"])
-        act(conn, "archive", archive["arguments"], basis=archive["basis"])
+        with pytest.raises(StaleProposal, match="observation 3 went"):
+            act(conn, "archive", archive["arguments"], basis=archive["basis"])
+        act(conn, *ARGUMENTS["archive"])
         with pytest.raises(Refused, match="archived"):
             act(conn, "split", split["arguments"], basis=split["basis"])
 
@@ -464,3 +469,124 @@ def test_an_infinity_and_raw_bytes_are_kept(acted: Path) -> None:
             json.dumps(answer, allow_nan=False)
             act(conn, "undo", {"change": answer["change"]})
             assert differing(dump(conn), before) == {}
+
+
+def demanding(conn: Any, table: str, column: str, *, default: str = "''") -> None:
+    """A column of another program's that may not be null, and has no default."""
+    text = f" text not null default {default}"
+    conn.execute(f"alter table {table} add column {column}{text}")
+    conn.execute(f"update {table} set {column} = 'x'")
+    conn.execute("pragma writable_schema = on")
+    conn.execute(
+        "update sqlite_master set sql = replace(sql, ?, ' text not null') where name = ?",
+        [text, table],
+    )
+    conn.execute("pragma writable_schema = reset")
+    conn.commit()
+
+
+@pytest.mark.parametrize(
+    ("table", "case"),
+    [
+        ("relations", "split"),
+        ("entity_access", "split"),
+        ("entity_access", "merge_entities"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_a_file_demands_is_said_beforehand(
+    acted: Path, table: str, case: str, dry_run: bool
+) -> None:
+    with opened(acted) as conn:
+        conn.execute(
+            f"delete from entity_access where entity_id <> {TWIN} and ? <> 'split'", [case]
+        )
+        demanding(conn, table, "weight")
+        before = everything(conn)
+        with pytest.raises(Refused, match=rf"nothing was changed: .* {table}\.weight may not be"):
+            act(conn, *ARGUMENTS[case], dry_run=dry_run)
+        assert everything(conn) == before
+
+
+def test_what_comes_back_has_what_is_demanded(acted: Path) -> None:
+    """A row as it was has all of its columns, but for those that came since."""
+    with opened(acted) as conn:
+        demanding(conn, "observations", "mood")
+        before = dump(conn)
+        change = act(conn, "delete", {"observations": [3]})["change"]
+        undone = act(conn, "undo", {"change": change})["change"]
+        assert dump(conn) == before
+        act(conn, "undo", {"change": undone})
+        demanding(conn, "observations", "colour")
+        for dry_run in (True, False):
+            with pytest.raises(Refused, match=r"observations\.colour may not be empty, and a new"):
+                act(conn, "undo", {"change": change}, dry_run=dry_run)
+
+
+def test_what_is_emptied_may_be_demanded_too(acted: Path) -> None:
+    """Restoring leaves archived_at and archived_reason empty."""
+    with opened(acted) as conn:
+        conn.execute("update entities set archived_reason = coalesce(archived_reason, '')")
+        conn.execute("pragma writable_schema = on")
+        conn.execute(
+            "update sqlite_master set sql = replace(sql, 'archived_reason text',"
+            " 'archived_reason text not null') where name = 'entities'"
+        )
+        conn.execute("pragma writable_schema = reset")
+        conn.commit()
+        with pytest.raises(Refused, match=r"entities\.archived_reason may not be empty, and this"):
+            act(conn, *ARGUMENTS["restore"], dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "case", "said"),
+    [
+        ("create unique index theirs on relations(to_entity, created_at)", "split",
+         "UNIQUE constraint failed: relations.to_entity, relations.created_at"),
+        ("create trigger theirs before update on observations begin"
+         " select raise(abort, 'not today'); end", "end", "not today"),
+    ],
+)  # fmt: skip
+def test_a_rule_of_another_program(acted: Path, rule: str, case: str, said: str) -> None:
+    with opened(acted) as conn:
+        if "unique" in rule:
+            conn.execute("update relations set created_at = id")
+        conn.execute(rule)
+        conn.commit()
+        before = everything(conn)
+        # two children: both of the same moment, and both lead to the parent
+        with pytest.raises(Refused, match=f"nothing was changed: a rule of this file.*{said}"):
+            act(conn, *ARGUMENTS[case])
+        assert not conn.in_transaction
+        assert everything(conn) == before
+
+
+GONE = {
+    "split": "delete from entities where id = 1",
+    "split, observation": "delete from observations where id = 3",
+    "merge": "delete from observations where id = 15",
+    "delete": "delete from observations where id = 14",
+    "archive": "delete from entities where id = 1",
+    "restore": "delete from entities where id = 4",
+    "end": "delete from observations where id = 1",
+    "end a relation": "delete from relations where id = 2",
+    "correct": "delete from observations where id = 3",
+    "correct an entity": "delete from entities where id = 2",
+    "merge_entities": "delete from entities where id = 7",
+}
+
+
+@pytest.mark.parametrize("case", GONE)
+def test_what_was_shown_and_is_gone_is_stale(acted: Path, case: str) -> None:
+    """It was there when it was shown; without a basis it is unknown, as ever."""
+    with opened(acted) as conn:
+        name, arguments = ARGUMENTS[case.split(",")[0]]
+        shown = act(conn, name, arguments, dry_run=True)
+        conn.execute(GONE[case])
+        conn.commit()
+        before = everything(conn)
+        with pytest.raises(StaleProposal, match=r"as it was when it was shown: .*Look at it again"):
+            act(conn, name, shown["arguments"], basis=shown["basis"])
+        with pytest.raises((UnknownRow, UnknownEntity)):
+            act(conn, name, shown["arguments"])
+        assert everything(conn) == before

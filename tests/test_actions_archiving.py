@@ -8,6 +8,7 @@ from actions_helpers import (
     ATLAS,
     BOREALIS,
     EMPTY,
+    LIKE,
     ODD,
     TWIN,
     acted_fixture,  # noqa: F401
@@ -158,6 +159,96 @@ def test_shown_then_changed(conn):
     archive_entity(conn, ATLAS, "somebody was faster")
     with pytest.raises(Refused, match="was archived already"):
         archive_entity(conn, ATLAS, "done", basis=found["basis"])
+
+
+SINCE = {
+    "asked for": ("update entity_access set access_count = 13 where entity_id = {}", "accesses"),
+    "asked for at all": ("insert into entity_access values ({}, 1, '2026-01-01')", "accesses"),
+    "a new observation": (
+        "insert into observations(id, entity_id, content) values (50, {}, 'news')",
+        "observation 50 came",
+    ),
+    "another text": (
+        "update observations set content = 'x' where entity_id = {}", "observations? .* changed",
+    ),
+    "one gone": ("delete from observations where entity_id = {}", "observation .* went"),
+    "a link of its own": (
+        "insert into relations(from_entity, to_entity, relation_type) values ({}, 6, 'new')",
+        "the relations of entity {} changed",
+    ),
+    "a link to it": (
+        "insert into relations(from_entity, to_entity, relation_type) values (6, {}, 'new')",
+        "the relations of entity {} changed",
+    ),
+    "a link that ended": (
+        "update relations set valid_to = '2025-01-01' where {} in (from_entity, to_entity)",
+        "the relations of entity {} changed",
+    ),
+    "links gone": (
+        "delete from relations where {} in (from_entity, to_entity)",
+        "the relations of entity {} changed",
+    ),
+}  # fmt: skip
+
+
+SAID = {
+    "not for long": ("archive", {"entity": ATLAS, "reason": "not accessed since 2024"}),
+    "never asked for": ("archive", {"entity": LIKE, "reason": "never accessed"}),
+    "archived": ("restore", {"entity": ARCHIVED}),
+}
+NOT_THERE = {
+    ("asked for at all", "not for long"), ("asked for", "never asked for"),
+    ("a link that ended", "never asked for"), ("links gone", "never asked for"),
+    ("asked for", "archived"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("since", "case"), [(s, c) for s in SINCE for c in SAID if (s, c) not in NOT_THERE]
+)
+def test_a_reason_that_holds_no_longer(conn, since, case):
+    """What a reason may speak of, or the bridge warning, is another than was shown."""
+    name, arguments = SAID[case]
+    number = arguments["entity"]
+    statement, said = (text.format(number) for text in SINCE[since])
+    shown = act(conn, name, arguments, dry_run=True)
+    assert conn.execute(statement).rowcount > 0
+    conn.commit()
+    before = everything(conn)
+    with pytest.raises(StaleProposal, match=said):
+        act(conn, name, arguments, basis=shown["basis"])
+    assert everything(conn) == before
+    shown = act(conn, name, arguments, dry_run=True)
+    act(conn, name, arguments, basis=shown["basis"])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update entities set last_activity_at = '2030', updated_at = '2030' where id = 1",
+        "update observations set similarity_flag = 1 where id = 3",
+        "update entity_access set access_count = 77 where entity_id = 2",
+        "insert into observations(entity_id, content) values (2, 'of a neighbour')",
+    ],
+)
+def test_what_says_nothing_of_it(conn, statement):
+    shown = archive_entity(conn, ATLAS, "done", dry_run=True)
+    conn.execute(statement)
+    conn.commit()
+    archive_entity(conn, ATLAS, "done", basis=shown["basis"])
+
+
+def test_the_token_of_a_hub_is_small(conn):
+    conn.executemany(
+        "insert into entities(id, name) values (?1, 'spoke ' || ?1)",
+        [(number,) for number in range(100, 3100)],
+    )
+    conn.execute(
+        "insert into relations(from_entity, to_entity, relation_type)"
+        " select 1, id, 'x' from entities where id >= 100"
+    )
+    conn.commit()
+    assert len(archive_entity(conn, ATLAS, "done", dry_run=True)["basis"]) < 600
 
 
 def test_without_vectors(conn):

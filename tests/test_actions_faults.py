@@ -32,6 +32,7 @@ from killed_helpers import Killing, killing
 
 from datasette_limbic.actions.acting import act
 from datasette_limbic.actions.kinds import KINDS
+from datasette_limbic.errors import Refused
 from datasette_limbic.integrity import check
 
 DISK = sqlite3.OperationalError("disk I/O error")
@@ -189,7 +190,7 @@ def test_a_trigger_of_another_program_that_refuses(acted: Path, case: str) -> No
             " select raise(abort, 'not today'); end"
         )
         before = everything(observer)
-        with pytest.raises(sqlite3.IntegrityError, match="not today"):
+        with pytest.raises(Refused, match=r"nothing was changed: a rule of this file.*not today"):
             act(conn, name, arguments)
         assert not conn.in_transaction
         assert everything(observer) == before

@@ -124,10 +124,11 @@ def entity_row(conn: Any, asked: Any) -> dict[str, Any]:
         ("2024-05-01", ["2024-01-01", "2024-03-01"], "2024-03-01"),
         ("2024-02-01", ["2024-01-01", "2024-03-01"], "2024-02-01"),
         ("2024-02-01", ["2024-02-01T00:00:00Z"], "2024-02-01"),
-        (None, ["2024-01-01", None], "2024-01-01"),
+        # what is unknown of the parent is not known of its parts
+        (None, ["2024-01-01", None], None),
         ("2024-02-01", [None, "some day"], "2024-02-01"),
         (None, [None, "some day"], None),
-        ("once", ["2024-01-01"], "2024-01-01"),
+        ("once", ["2024-01-01"], "once"),
         # an offset counts, and so do seconds as a number
         ("2024-03-01 00:00:00", ["2024-03-01T01:00:00+05:00"], "2024-03-01T01:00:00+05:00"),
         ("2024-03-01 00:00:00", ["1704067200"], "1704067200"),
@@ -252,7 +253,10 @@ def test_the_entity_has_to_be_there_and_in_use(
         ([{"name": "Gámma", "observations": [3]}], ["'Gámma' differs from 'Gamma' (entity 8)"]),
         ([{"name": "Uno", "observations": [3]}, {"name": "ÚNO", "observations": [4]}],
          ["'Uno', 'ÚNO' differ in case"]),
-        ([{"name": "A", "observations": [1]}], ["different entities", "1 and 2"]),
+        ([{"name": "A", "observations": [1]}],
+         ["different entities", "1 and 2",
+          "1 observation keeps its flag of a duplicate without the one that it was like: "
+          "observation 2"]),
     ],
 )  # fmt: skip
 def test_what_is_worth_a_second_look_is_said(atlas: Any, children: Any, said: list[str]) -> None:
@@ -260,6 +264,32 @@ def test_what_is_worth_a_second_look_is_said(atlas: Any, children: Any, said: li
     assert bool(warnings) == bool(said)
     for each in said:
         assert each in " ".join(warnings)
+
+
+def test_a_flag_that_another_pair_stands_for_is_no_news(atlas: Any) -> None:
+    """13, 14 and 15 say the same: 14 and 15 are flagged for 13, and 15 perhaps for 14."""
+    flag = "update observations set similarity_flag = 1 where id in (14, 15)"
+    atlas.execute(flag)
+    atlas.execute("delete from limbic_duplicates where entity_id = 8")
+    atlas.executemany(
+        "insert into limbic_duplicates(earlier_id, later_id, entity_id, kind, rule, containment)"
+        " values (?, ?, 8, 'duplicate', 'exact', 1)",
+        [(13, 14), (13, 15), (14, 15)],
+    )
+    atlas.execute(flag)
+    atlas.commit()
+    (said,) = (
+        each
+        for each in split(atlas, {"name": "A", "observations": [13]}, entity=8, dry_run=True)[
+            "warnings"
+        ]
+        if "flag" in each
+    )
+    assert said.endswith("it was like: observation 14")
+    atlas.execute("update observations set similarity_flag = 0 where id = 14")
+    atlas.commit()
+    warnings = split(atlas, {"name": "A", "observations": [13]}, entity=8, dry_run=True)["warnings"]
+    assert not any("flag" in each for each in warnings)
 
 
 def test_pairs_go_along_where_both_texts_go(atlas: Any) -> None:

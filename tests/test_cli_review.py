@@ -169,9 +169,9 @@ def test_what_no_longer_applies(queued: Path) -> None:
     number = ids(queued)["archive_candidate"]
     output = run(queued, number)
     assert "It cannot be approved:" in output
-    assert "was archived already" in output
-    assert "was archived already" in run(queued, number, "--approve", ok=False)
-    assert "was archived already" in run(queued, number, "--approve", "--yes", ok=False)
+    assert "is archived" in output
+    assert "is archived" in run(queued, number, "--approve", ok=False)
+    assert "is archived" in run(queued, number, "--approve", "--yes", ok=False)
     run(queued, number, "--dismiss", "--yes")
 
 
@@ -179,8 +179,17 @@ def test_a_stale_basis(queued: Path) -> None:
     number = ids(queued)["contradiction"]
     words = suggested(run(queued, number, "--approve"))
     assert "--basis" in words
+    write(queued, ("update entities set entity_type = 'Door' where id = 1", []))
+    assert "the type of entity 1 was" in run(*words, ok=False)
+    assert status(queued, number)[0] == "pending"
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
+def test_what_is_not_so_any_more(queued: Path, yes: list[str]) -> None:
+    number = ids(queued)["contradiction"]
     write(queued, ("update observations set content = 'Status: ajar' where id = 3", []))
-    assert "observation 3 changed" in run(*words, ok=False)
+    said = run(queued, number, "--approve", *yes, ok=False)
+    assert "not so any more: observation 3 has another text. Look again" in said
     assert status(queued, number)[0] == "pending"
 
 

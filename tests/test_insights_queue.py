@@ -93,7 +93,7 @@ def test_one_after_another(path: Path) -> None:
 
 def test_what_is_shown_of_each(path: Path) -> None:
     (row,) = on(path, queue.insights, kind="contradiction")["insights"]
-    found = one(path, "contradiction:1:3:4")
+    found = one(path, "contradiction:3:4")
     assert {key: value for key, value in found.items() if key in row} == row
     assert found.keys() - row.keys() == {"judged_before", "previous", "next", "pending", "position"}
     assert found["entity"] == {"id": 1, "name": "one", "entityType": "Thing", "archived_at": None}
@@ -117,7 +117,7 @@ def test_filters_counts_and_pages(path: Path) -> None:
     assert listed(path, kind="nothing of the kind") == []
     assert listed(path, kind="split") == [id_of(path, f"split:{LARGE}")]
     about = on(path, queue.insights, entity="one", status=None)
-    assert {row["key"] for row in about["insights"]} == {"contradiction:1:3:4", "duplicate:1:1"}
+    assert {row["key"] for row in about["insights"]} == {"contradiction:3:4", "duplicate:1:1"}
     assert about["entity"]["id"] == 1
     assert about["counts"].keys() == {"contradiction", "duplicate"}
     assert on(path, queue.insights, entity=1)["count"] == 1

@@ -34,7 +34,7 @@ from datasette_limbic import connection, schema
 from datasette_limbic.errors import BadParameter, NotAMemory
 from datasette_limbic.exporting import export_full
 from datasette_limbic.importing import import_files
-from datasette_limbic.insights import history, queue, reflecting, staging
+from datasette_limbic.insights import history, model, queue, reflecting, staging
 from datasette_limbic.insights.differences import what_changed
 from datasette_limbic.insights.reflecting import reflect
 
@@ -102,7 +102,7 @@ def test_what_waits_is_refreshed(path: Path) -> None:
     assert counts(found) == {"refreshed": 2, "unchanged": 4}
     after = {row["key"]: row for row in table(path)}
     for key in KEYS:
-        new = key in ("contradiction:1:3:4", "duplicate:1:1")
+        new = key in ("contradiction:3:4", "duplicate:1:1")
         assert ("'uno'" in after[key]["title"]) is new
         assert after[key]["updated_at"] == ("2026-11-30 10:00:00" if new else "2026-01-01")
         assert after[key]["created_at"] == "2026-01-01"
@@ -123,12 +123,12 @@ CHANGES: list[tuple[str, list[Any], str]] = [
         "observation 2 has another text",
     ),
     (
-        "contradiction:1:3:4",
+        "contradiction:3:4",
         ["update observations set content = 'Status: blocked' where id = 4"],
         "observation 4 has another text",
     ),
     (
-        "contradiction:1:3:4",
+        "contradiction:3:4",
         ["update observations set created_at = '2026-01-09 00:00:00' where id = 3"],
         "observation 4 is the earlier one now",
     ),
@@ -308,17 +308,19 @@ def test_a_key_of_ours_that_came_from_another_memory(path: Path, status: str) ->
         "arguments": {"entity": 1, "clusters": [{"keep": 77, "remove": [78]}]},
     }  # fmt: skip
     change(path, (IMPORTED, ["duplicate:1:1", "duplicate", json.dumps(foreign), "d" * 32, status]))
+    (before,) = table(path, "select * from limbic_insights where key = 'duplicate:1:1'")
     assert (one(path, "duplicate:1:1")["action"], one(path, "duplicate:1:1")["ours"]) == (
         None,
         False,
     )
-    reflected(path)
+    assert counts(reflected(path))["added"] == 1
     found = one(path, "duplicate:1:1")
-    assert (found["status"], found["ours"]) == ("pending", True)
+    assert (found["status"], found["ours"], found["judged_before"]) == ("pending", True, [])
     assert found["arguments"]["clusters"] == [{"keep": 2, "remove": [1]}]
-    assert [each["judged_by"] for each in found["judged_before"]] == (
-        ["them"] if status == "dismissed" else []
-    )
+    # theirs stands beside it, as it was judged there
+    (after,) = table(path, "select * from limbic_insights where key like 'imported:%'")
+    assert after == {**before, "key": model.imported_key("duplicate:1:1", "one")}
+    assert counts(reflected(path)) == {"unchanged": len(KEYS)}
 
 
 def test_an_export_carries_the_judgements(path: Path, tmp_path: Path) -> None:
@@ -572,7 +574,9 @@ def test_whatever_stands_in_judged_before(path: Path, text: Any) -> None:
     [
         ("duplicate", {"entity": 1}, {"entity": 1}, None),
         ("duplicate", None, {"entity": 1}, "its evidence is another than that which was judged"),
-        ("duplicate", {"entity": 1}, {"entity": 2}, "its evidence is another than that which"),
+        ("split", {"entity": 1}, {"entity": 2}, "its evidence is another than that which"),
+        ("duplicate", {"entity": 1}, {"entity": 2}, None),
+        ("contradiction", {"entity": 1}, {"entity": 2}, None),
         ("duplicate", {"observations": [1]}, {"observations": {"1": "a"}}, "observation 1 is new"),
         (
             "split",

@@ -421,10 +421,10 @@ async def test_what_no_longer_applies_can_be_dismissed(queued: Path, make_datase
         act(conn, "archive", {"entity": 30, "reason": "done elsewhere"})
     found = await get_json(datasette, f"{review(queued, number)}.json")
     assert found["proposal"] is None
-    assert "was archived already" in found["refused"]
+    assert "is archived" in found["refused"]
     html = await look(datasette, review(queued, number))
     assert "It cannot be approved" in words(html)
-    assert "was archived already" in words(html)
+    assert "is archived" in words(html)
     assert "Dismiss: leave it in use" in buttons(html)
     assert "Look again" in buttons(html)
     assert not [b for b in buttons(html) if b.startswith("Approve")]
@@ -443,20 +443,38 @@ async def test_a_stale_proposal_is_shown_again(queued: Path, make_datasette: Any
     number = ids(queued)["contradiction"]
     html = await look(datasette, review(queued, number))
     fields = {**form(html, review(queued, number)), "decision": "approve"}
-    write(queued, ("update observations set content = 'Status: ajar' where id = 3", []))
+    write(queued, ("update entities set entity_type = 'Door' where id = 1", []))
     found = await post_json(
         datasette, review(queued, number), {"decision": "approve", "basis": fields["basis"]}, 409
     )
-    assert "observation 3 changed" in found["error"]
+    assert "the type of entity 1 was" in found["error"]
     refused = await send(datasette, review(queued, number), fields)
     assert refused.status_code == 409
     said = words(refused.text)
     assert "Not done. Nothing was changed: this is not as it was when it was shown" in said
-    assert "observation 3 changed" in said
+    assert "the type of entity 1 was" in said
     assert rows(queued, "select valid_to from observations where id = 3") == [(None,)]
     # what is on the page now can be approved
     fields = {**form(refused.text, review(queued, number)), "decision": "approve"}
     assert where(await send(datasette, review(queued, number), fields))[1] == {"done": ["1"]}
+
+
+async def test_what_is_not_so_any_more(queued: Path, make_datasette: Any) -> None:
+    datasette = editing_datasette(make_datasette, queued)
+    number = ids(queued)["contradiction"]
+    fields = form(await look(datasette, review(queued, number)), review(queued, number))
+    write(queued, ("update observations set content = 'Status: ajar' where id = 3", []))
+    said = "observation 3 has another text"
+    found = await post_json(datasette, review(queued, number), {"decision": "approve"}, 409)
+    assert said in found["error"]
+    refused = await send(datasette, review(queued, number), {**fields, "decision": "approve"})
+    assert refused.status_code == 409
+    assert rows(queued, "select valid_to from observations where id = 3") == [(None,)]
+    for html in (refused.text, await look(datasette, review(queued, number))):
+        assert "It cannot be approved" in words(html)
+        assert said in words(html)
+        assert "Look again" in buttons(html)
+        assert not [b for b in buttons(html) if b.startswith("Approve")]
 
 
 async def test_evidence_that_changed_meanwhile(queued: Path, make_datasette: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -137,9 +138,10 @@ class Action:
         changed = plan.basis.changes_since(self.given) if self.given is not None else []
         if changed:
             raise _stale("; ".join(changed[:MAX_SAID]))
-        if judged is None:
-            return plan
-        return Plan(**{**vars(plan), "changes": (*plan.changes, judged)})
+        if judged is not None:
+            plan = replace(plan, changes=(*plan.changes, judged))
+        applying.refuse_unfit(conn, plan)
+        return plan
 
     def _judged(self, conn: sqlite3.Connection, now: str) -> RowChange | None:
         """The insight that this answers, approved."""
@@ -152,7 +154,8 @@ class Action:
         self.embedded.embed()
 
     def write(self, conn: sqlite3.Connection) -> bool:
-        """Do it in one transaction, and make the answer. sqlite3.Error as it comes.
+        """Do it in one transaction, and make the answer. Raises Refused where a rule of the file
+        does not allow it; any other sqlite3.Error as it comes.
 
         False where others wrote meanwhile what it depends on: nothing was written, and it is to
         be read and embedded again.
@@ -180,6 +183,11 @@ class Action:
             raise Refused(
                 f"nothing was changed: {error} afterwards. A trigger of another program on this "
                 "table changes what is written"
+            ) from error
+        except sqlite3.IntegrityError as error:  # says which table and column
+            raise Refused(
+                f"nothing was changed: a rule of this file does not allow it: {error}. Look at "
+                "what another program demands of the rows (constraints, triggers)"
             ) from error
         self._say(done, number)
         return True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from ..errors import Refused
 from ..exporting.tables import quoted
 from ..exporting.values import RawText
 from ..schema import guarded
@@ -23,7 +25,8 @@ class Mismatch(RuntimeError):
 
 
 def apply(conn: sqlite3.Connection, plan: Plan) -> Plan:
-    """Write every change of ``plan``; returns it with the ids that new rows got.
+    """Write every change of ``plan``; returns it with the ids that new rows got, and with all of
+    their columns: undoing must see what became of those that the plan left to the file.
 
     The triggers keep text index and marks, and leave the times of activity to the plan. Flags
     come last: they follow the kept pairs by triggers, and a plan says what they are. Raises
@@ -51,9 +54,40 @@ def apply(conn: sqlite3.Connection, plan: Plan) -> Plan:
             " where id = ?2 and similarity_flag is not ?1",
             [(flag, number) for number, flag in flags.items()],
         )
-    done = _resolved(plan, ids)
-    _check(conn, done)
-    return done
+    return _checked(conn, _resolved(plan, ids))
+
+
+def refuse_unfit(conn: sqlite3.Connection, plan: Plan) -> None:
+    """Raises Refused where the file demands columns that the plan's rows would not have: tables
+    that were adopted are another program's too. Reads only."""
+    for name in rows.TABLES:
+        demanded = None
+        for change in plan.of(name):
+            if change.after is None:
+                continue
+            if demanded is None:
+                demanded = _demanded(conn, name)
+            for column, has_default in demanded.items():
+                is_given = column in change.after
+                if (is_given and change.after[column] is None) or (
+                    not is_given and change.before is None and not has_default
+                ):
+                    raise Refused(
+                        f"nothing was changed: in this file {name}.{column} may not be empty, and "
+                        f"{'a new row' if change.before is None else 'this'} would leave it so. "
+                        "Give the column a default, or let it be null"
+                    )
+
+
+def _demanded(conn: sqlite3.Connection, table: str) -> dict[str, bool]:
+    """Columns that may not be null, but for keys and those that SQLite computes; and whether each
+    has a default."""
+    found = conn.execute(f"pragma table_xinfo({quoted(table)})").fetchall()
+    return {
+        name: default is not None
+        for _, name, _, needed, default, key, hidden in found
+        if needed and not key and not hidden
+    }
 
 
 def _flags(conn: sqlite3.Connection, plan: Plan) -> dict[int, Any]:
@@ -150,30 +184,36 @@ def _resolved(plan: Plan, ids: dict[New, int]) -> Plan:
         if after is not None and change.before is None:
             after = {**dict(zip(rows.TABLES[change.table].key, key, strict=True)), **after}
         changes.append(RowChange(change.table, key, change.before, after, change.shown))
-    entity_id = number(plan.entity_id)
-    return Plan(
-        plan.action, plan.summary, tuple(changes), plan.basis, entity_id, plan.entity_name,
-        plan.arguments, plan.warnings, plan.undoes,
-    )  # fmt: skip
+    return replace(plan, changes=tuple(changes), entity_id=number(plan.entity_id))
 
 
-def _check(conn: sqlite3.Connection, plan: Plan) -> None:
-    """Every row is as the plan has it: a trigger of another program may have its own ideas."""
+def _checked(conn: sqlite3.Connection, plan: Plan) -> Plan:
+    """Every row is as the plan has it: a trigger of another program may have its own ideas.
+
+    Returns the plan with created rows whole, but for columns that SQLite computes.
+    """
+    whole: dict[tuple[str, Key], RowChange] = {}
     for name in rows.TABLES:
         changes = plan.of(name)
         if not changes:
             continue
         there = rows.read(conn, name, [change.key for change in changes])
+        kept = rows.kept_columns(conn, name)
         for change in changes:
             row = there.get(change.key)
             if change.after is None:
                 if row is not None:
                     raise Mismatch(f"{name} {change.key} is still there")
-            elif row is None:
+                continue
+            if row is None:
                 raise Mismatch(f"{name} {change.key} is not there")
-            else:
-                wrong = [
-                    column for column, value in change.after.items() if not same(row[column], value)
-                ]
-                if wrong:
-                    raise Mismatch(f"{name} {change.key} has another {', '.join(wrong)}")
+            wrong = [
+                column for column, value in change.after.items() if not same(row[column], value)
+            ]
+            if wrong:
+                raise Mismatch(f"{name} {change.key} has another {', '.join(wrong)}")
+            if change.before is None:
+                after = {column: value for column, value in row.items() if column in kept}
+                whole[name, change.key] = replace(change, after=after)
+    changes = [whole.get((change.table, change.key), change) for change in plan.changes]
+    return replace(plan, changes=tuple(changes))

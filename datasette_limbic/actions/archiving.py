@@ -45,7 +45,7 @@ def archive(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
         "archive",
         f"Archive {rows.named(row)}: {reason}",
         (change,),
-        basis.make([row]),
+        _basis(conn, row),
         row["id"],
         row["name"],
         {"entity": row["id"], "reason": reason},
@@ -65,10 +65,30 @@ def restore(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) ->
         "restore",
         f"Restore {rows.named(row)}, archived at {row['archived_at']}{_why(row)}",
         (change,),
-        basis.make([row]),
+        _basis(conn, row),
         row["id"],
         row["name"],
         {"entity": row["id"]},
+    )
+
+
+def _basis(conn: sqlite3.Connection, row: Row) -> basis.Basis:
+    """All that a reason may speak of: what is known of the entity, whether anybody asks for it,
+    and whom it joins. Its relations are one digest, since a hub has thousands."""
+    number = row["id"]
+    links = {
+        **rows.of(conn, "relations", "from_entity", [number]),
+        **rows.of(conn, "relations", "to_entity", [number]),
+    }
+    return basis.make(
+        [row],
+        {number: rows.of(conn, "observations", "entity_id", [number]).values()},
+        together={
+            f"the accesses of entity {number}": [
+                basis.facts(each) for each in rows.read(conn, "entity_access", [(number,)]).values()
+            ],
+            f"the relations of entity {number}": [basis.facts(links[key]) for key in sorted(links)],
+        },
     )
 
 

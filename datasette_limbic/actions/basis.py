@@ -38,7 +38,8 @@ class Basis:
     """Digests of rows, and of each entity the values that a person would miss.
 
     ``members``: entity id → the ids of all of its observations with their digests, where one that
-    came meanwhile counts. ``rows``: "table id" → digest, of single rows.
+    came meanwhile counts. ``rows``: "table id" → digest, of single rows, and of what is only
+    missed as a whole, such as "the relations of entity 3".
     """
 
     entities: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -80,8 +81,12 @@ def make(
     entities: Iterable[Mapping[str, Any]] = (),
     members: Mapping[int, Iterable[Mapping[str, Any]]] | None = None,
     rows: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
+    together: Mapping[str, Any] | None = None,
 ) -> Basis:
-    """The basis of whole rows: entities, all observations of some entity, single rows by table."""
+    """The basis of whole rows: entities, all observations of some entity, single rows by table.
+
+    ``together``: what is one digest however much it is, by what it is called in a sentence.
+    """
     return Basis(
         {str(row["id"]): [_plain(row.get(c)) for c in _SHOWN] for row in entities},
         {
@@ -92,14 +97,23 @@ def make(
             f"{table.removesuffix('s')} {row['id']}": digest(row)
             for table, some in (rows or {}).items()
             for row in some
-        },
+        }
+        | {what: _digest(value) for what, value in (together or {}).items()},
     )
 
 
 def digest(row: Mapping[str, Any]) -> str:
     """12 hex digits of a row, without what moves by itself."""
-    kept = {name: value for name, value in row.items() if name not in _BESIDE}
-    text = dumps({name: _plain(kept[name]) for name in sorted(kept)})
+    return _digest(facts(row))
+
+
+def facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without what moves by itself, in order of the names, for a digest."""
+    return {name: _plain(row[name]) for name in sorted(row) if name not in _BESIDE}
+
+
+def _digest(value: Any) -> str:
+    text = dumps(value)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 

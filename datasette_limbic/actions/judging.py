@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datasette.utils.sqlite import sqlite3
 
-from ..errors import Refused, UnknownInsight
+from ..errors import Refused, StaleProposal, UnknownInsight
+from ..insights import still
 from ..schema import holds
 from . import rows
 from .model import RowChange, update
@@ -17,7 +18,8 @@ def judged(
 ) -> RowChange:
     """The insight, from pending to ``status``.
 
-    Raises UnknownInsight, and Refused, naming who judged it when, where it is not pending.
+    Raises UnknownInsight, Refused, naming who judged it when, where it is not pending, and
+    StaleProposal where it is to be approved and what it says is not so any more.
     """
     found = rows.read(conn, "limbic_insights", [(number,)]) if holds(number) else {}
     if not found:
@@ -31,6 +33,12 @@ def judged(
         at = f", at {row['judged_at']}" if row["judged_at"] else ""
         raise Refused(
             f"nothing was changed: insight {number} ({row['title']}) was {row['status']}{by}{at}"
+        )
+    other = still.no_longer(conn, row) if status == "approved" else None
+    if other is not None:
+        raise StaleProposal(
+            f"nothing was changed: what insight {number} ({row['title']}) says is not so any more: "
+            f"{other}. Look again ('datasette limbic reflect'), and decide on what is found then"
         )
     return update(
         "limbic_insights",

@@ -109,6 +109,12 @@ def of(conn: sqlite3.Connection, table: str, column: str, ids: Iterable[int]) ->
     )
 
 
+def kept_columns(conn: sqlite3.Connection, table: str) -> frozenset[str]:
+    """Columns of a table that hold what was written, not those that SQLite computes."""
+    found = conn.execute(f"pragma table_xinfo({quoted(table)})").fetchall()
+    return frozenset(row[1] for row in found if row[6] == 0)
+
+
 def entity(conn: sqlite3.Connection, asked: Any) -> Row:
     """The whole row of an entity, by id (a number) or exact name.
 

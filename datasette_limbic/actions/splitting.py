@@ -8,6 +8,7 @@ them (``contiene``, ``parte_de``) count for no degree.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..reports.split_proposal import propose_entity_split
 from ..schema import SPLIT_RELATIONS
 from ..text import counted
 from . import basis, rows, split_checks, split_children
-from .model import New, Plan, Row, RowChange, update
+from .model import Key, New, Plan, Row, RowChange, update
 from .settling import PAIRS, settled
 from .split_children import Child
 
@@ -172,8 +173,8 @@ def _entity(
 
 
 def _activity(parent: Row, moved: Sequence[Row]) -> Any:
-    """The newest time of what moves, and never later than the parent's; None where neither is
-    known."""
+    """The newest time of what moves, and never later than the parent's; where the parent's is
+    unknown, the child's is too."""
     known = [
         (moment, row["created_at"])
         for row in moved
@@ -182,7 +183,7 @@ def _activity(parent: Row, moved: Sequence[Row]) -> Any:
     newest = max(known, key=lambda each: each[0], default=None)
     last = times.parse_time(parent["last_activity_at"])
     if last is None:
-        return None if newest is None else newest[1]
+        return parent["last_activity_at"]
     return newest[1] if newest is not None and newest[0] < last else parent["last_activity_at"]
 
 
@@ -251,4 +252,27 @@ def _warnings(
             "Kept pairs of duplicates or contradictions come to stand in different entities, "
             f"where they are no longer compared: observations {pairs}"
         )
+    lonely = _lonely(conn, parted, changes)
+    if lonely:
+        found.append(
+            f"{counted(len(lonely), 'observation keeps its', 'observations keep their')} flag of a "
+            "duplicate without the one that it was like: observation "
+            f"{rows.listed([str(each) for each in lonely])}"
+        )
     return found
+
+
+def _lonely(
+    conn: sqlite3.Connection, parted: Iterable[Key], changes: Sequence[RowChange]
+) -> list[int]:
+    """Flagged observations that lose each pair that the flag stood for: what moves keeps it."""
+    gone = set(parted)
+    kinds = {change.key: change.value("kind") for change in changes if change.table == PAIRS}
+    later = sorted({key[1] for key in gone if kinds[key] == "duplicate"})
+    ids = json.dumps(later)
+    left = rows.where(
+        conn, PAIRS, "kind = 'duplicate' and later_id in (select value from json_each(?))", [ids]
+    )
+    still = {key[1] for key in left if key not in gone}
+    flagged = rows.read(conn, "observations", [(each,) for each in later if each not in still])
+    return [key[0] for key, row in flagged.items() if row["similarity_flag"] == 1]

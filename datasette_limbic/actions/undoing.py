@@ -3,7 +3,7 @@
 A row that a newer change, or another program, has made into something else is never half put
 back. What is only counted or found beside the facts (accesses, kept pairs, flags, times of
 activity) moves by itself and stands in no way: it is put back as far as it is as the change left
-it.
+it. What an entity was asked for since a split made it goes to the one that it was split from.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import DependedOn, Refused
-from . import basis, changes, rows, settling
+from . import changes, returning, rows, settling
 from .changes import Change
 from .model import Key, Plan, Row, RowChange, same
-from .restored_pairs import still_true
+from .restored_pairs import still_true, without_lost_flags
 
 SOFT = frozenset(("similarity_flag", "updated_at", "last_activity_at"))
 MAX_SAID = 5
@@ -45,15 +45,16 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
         )
     undone = _Undoing(conn, change)
     found = undone.changes()
+    warnings = [*undone.warnings, *returning.archived(conn, found)]
     return Plan(
         "undo",
         f"Undo {changes.said(change.row)}: {change.row['summary']}",
         tuple(found),
-        basis.make(rows={"changes": [{"id": change.id, "undone_by": None}]}),
+        returning.seen(change.row, found, warnings),
         change.row["entity_id"],
         change.row["entity_name"],
         {"change": change.id},
-        tuple(undone.warnings),
+        tuple(warnings),
         undoes=change.id,
     )
 
@@ -75,6 +76,7 @@ class _Undoing:
         self.columns: dict[str, dict[str, bool]] = {}
         """Of each table, and whether SQLite computes them."""
         self.dropped: set[tuple[str, str]] = set()
+        self.since = returning.Accesses()
 
     def changes(self) -> list[RowChange]:
         """Every row to be put back. Raises DependedOn."""
@@ -90,7 +92,10 @@ class _Undoing:
             else:
                 found += self._put_back(image, row)
         self._refuse()
-        return settling.settled(self.conn, found, still_true(self.conn, self.change))
+        found = self.since.given(self.conn, found, self.change.row["entity_id"])
+        back = still_true(self.conn, self.change)
+        found = settling.settled(self.conn, found, back)
+        return without_lost_flags(self.conn, found, self.change, back)
 
     def _take_away(self, image: RowChange, row: Row | None) -> Iterable[RowChange]:
         """A row that the change created."""
@@ -108,6 +113,8 @@ class _Undoing:
                 count = {"access_count": is_now}, {"access_count": is_now - was}
                 yield RowChange(image.table, image.key, *count)
                 return
+        elif image.table == returning.ACCESS:
+            self.since.add(row, (image.after or {})["access_count"])
         yield RowChange(image.table, image.key, row, None)
         if image.table == "entities":
             yield from self._owned(image.key[0])
@@ -126,6 +133,8 @@ class _Undoing:
             for key, row in rows.of(self.conn, table, column, [number]).items():
                 if (table, key) not in self.mine:
                     self.mine.add((table, key))
+                    if table == returning.ACCESS:
+                        self.since.add(row)
                     yield RowChange(table, key, row, None)
         for table in _LOGGED:
             for key in rows.of(self.conn, table, "entity_id", [number]):
@@ -274,4 +283,7 @@ def _counts(*values: Any) -> bool:
 
 
 def _differing(image: Row, row: Row) -> list[str]:
-    return [n for n, value in image.items() if n not in SOFT and not same(row.get(n), value)]
+    """Columns that are another than they were left; one that is gone tells nothing."""
+    return [
+        n for n, value in image.items() if n not in SOFT and n in row and not same(row[n], value)
+    ]

@@ -16,6 +16,7 @@ from datasette.utils.sqlite import sqlite3
 
 from .batches import Inserts
 from .items import Entity
+from .moved import Moved
 from .source import Source
 from .source_state import NO_FLAGS, Fields, State, Text, brief, digest, fields_of
 
@@ -37,9 +38,14 @@ class Baseline:
     """The last known state of one source. ``restore`` brings back what is not here any more."""
 
     def __init__(
-        self, conn: sqlite3.Connection, source: Source, import_id: int, restore: bool = False
+        self,
+        conn: sqlite3.Connection,
+        source: Source,
+        import_id: int,
+        moved: Moved,
+        restore: bool = False,
     ) -> None:
-        self.conn, self.import_id, self.restore = conn, import_id, restore
+        self.conn, self.import_id, self.moved, self.restore = conn, import_id, moved, restore
         self.complete_rows, self.whole = source.complete_rows, source.whole
         self.source_id = int(
             conn.execute(
@@ -176,10 +182,11 @@ class Baseline:
         """How many of the texts that are gone from the source are still here."""
         if not gone:
             return 0
+        where, args, _ = self.moved.observations(entity_id)
         here = Counter(
             digest(content)[:7]
             for (content,) in self.conn.execute(
-                "select content from observations where entity_id = ?", [entity_id]
+                f"select content from observations where {where}", args
             )
         )
         return sum(

@@ -9,9 +9,10 @@ from datasette.utils.sqlite import sqlite3
 from .activity import Activity
 from .baseline import Baseline
 from .batches import Inserts
-from .items import GENERIC, Entity, Observation, Observations
+from .items import GENERIC, Entity, Observations
 from .later import Later
 from .merging import Stored, merged
+from .moved import Moved
 from .observations import ObservationWriter, United
 from .source_state import State, digest
 from .source_state import digests as digests_of
@@ -42,9 +43,9 @@ class Found(NamedTuple):
 class EntityWriter:
     """Adds entities with their observations, in batches; knows which ids are new."""
 
-    def __init__(self, conn: sqlite3.Connection, now: str) -> None:
-        self.conn, self.now = conn, now
-        self.observations = ObservationWriter(conn)
+    def __init__(self, conn: sqlite3.Connection, now: str, moved: Moved) -> None:
+        self.conn, self.now, self.moved = conn, now, moved
+        self.observations = ObservationWriter(conn, moved)
         # the id of a deleted entity is never given to another, so that it stays known as gone
         self.never_reused = _has_sequence(conn)
         self.above = _highest_id(conn, self.never_reused)
@@ -128,8 +129,12 @@ class EntityWriter:
         if row is None:
             file.entities.created += 1
             entity_id = self._create(entity)
-            self.observations.insert_all(entity_id, entity)
-            counts.added += len(entity.observations)
+            if state is not None and state.entity_id in self.moved.touched:
+                self.moved.comes_again(state.entity_id, entity_id)
+                self._unite(entity_id, entity, digests, state, file)
+            else:
+                self.observations.insert_all(entity_id, entity)
+                counts.added += len(entity.observations)
         else:
             file.entities.merged += 1
             entity_id = row.id
@@ -138,7 +143,7 @@ class EntityWriter:
             # last_activity_at is written at the end of the import
             moves = self.activity.moves(entity_id, row.last_activity_at, entity.last_activity_at)
             changed = self.write(row, becomes) or moves
-            united = self._unite(entity_id, entity.observations, digests, state, file)
+            united = self._unite(entity_id, entity, digests, state, file)
             if changed or united.added or united.updated:
                 file.entities.updated += 1
                 if state is not None:
@@ -170,8 +175,9 @@ class EntityWriter:
         if found is None:
             file.observations.removed_here += len(row.observations)
         else:
-            united = self._unite(found.id, row.observations, digests, state, file)
-            self.activity.note_row(found.id, Entity(row.entity, None, row.observations, []))
+            said = Entity(row.entity, None, row.observations, [])
+            united = self._unite(found.id, said, digests, state, file)
+            self.activity.note_row(found.id, said)
             if (united.added or united.updated) and not state.counted:
                 state.counted = True
                 file.entities.updated += 1
@@ -182,12 +188,13 @@ class EntityWriter:
     def _unite(
         self,
         entity_id: int,
-        observations: list[Observation],
+        entity: Entity,
         digests: list[bytes],
         state: State | None,
         file: FileSummary,
     ) -> United:
         assert self.baseline is not None
+        observations = entity.observations
         if observations and not self.observations.known(entity_id):
             self.flush()
         base = self.baseline
@@ -195,7 +202,22 @@ class EntityWriter:
             entity_id, observations, digests, state, base.restore, base.complete_rows
         )
         file.observations.add(united)
+        if united.added and entity_id in self.moved.touched:
+            self._sent_on(entity_id, entity, united.added, file)
         return united
+
+    def _sent_on(self, entity_id: int, entity: Entity, added: int, file: FileSummary) -> None:
+        """What is new of an entity that was merged into another came to that one."""
+        kept = self.moved.takes(entity_id)
+        if kept == entity_id:
+            return
+        self.activity.note_row(kept, Entity(entity.name, None, entity.observations, []))
+        file.send_on(entity.name, self.name_of(kept), added)
+
+    def name_of(self, entity_id: int) -> str:
+        """The name of an entity that is here."""
+        row = self.conn.execute("select name from entities where id = ?", [entity_id]).fetchone()
+        return str(row[0])
 
     def _find(self, name: str, state: State | None) -> Found | None:
         """The entity that this one became before (renamed since, maybe), else the one so named."""

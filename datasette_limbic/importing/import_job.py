@@ -29,6 +29,7 @@ from .items import (
     Vector,
 )
 from .links import Staging
+from .moved import Moved
 from .reading import WE_READ
 from .records import Progress
 from .rejects import Rejects
@@ -87,7 +88,8 @@ class Import:
         if isinstance(sources[0], FullSource) and is_empty(self.conn):
             self._restore(sources[0], progress)
             sources = sources[1:]
-        self.entities = EntityWriter(self.conn, self.started)
+        self.moved = Moved(self.conn)
+        self.entities = EntityWriter(self.conn, self.started, self.moved)
         self.staging = Staging(self.conn, self.entities, self.rejects)
         for source in sources:
             self._read(source, progress)
@@ -135,7 +137,7 @@ class Import:
         self.files[import_id] = file
         self.summary.files.append(file)
         self.baselines[import_id] = Baseline(
-            self.conn, source, import_id, self.options.restore_removed
+            self.conn, source, import_id, self.moved, self.options.restore_removed
         )
         return import_id, file
 

@@ -1,10 +1,20 @@
-"""Findings of the other program go to the review queue; what a person judged here stays."""
+"""Findings of the other program go to the review queue; what a person judged here stays.
+
+Those that another memory of ours raised (in a full export) have keys of ids that mean something
+else here, so they are kept under keys that no report of this memory makes, and neither overwrite
+ours nor are overwritten. Only a judgement of the very same finding is taken over: that of a copy
+of this memory.
+"""
 
 from __future__ import annotations
 
 import json
 from hashlib import blake2b
+from typing import Any
 
+from datasette.utils.sqlite import sqlite3
+
+from ..insights import model, queue, succession
 from .baseline import Baseline
 from .items import Insight
 from .links import REMOVED, Staging
@@ -92,6 +102,17 @@ def settle_insights(
         if entity_id == REMOVED:
             counts.removed_here += 1
             continue
+        if base.source_id not in every:
+            every[base.source_id] = _Told(base)
+        was_there, is_same = every[base.source_id].tell(insight)
+        if model.is_key(insight.key):
+            own = _own(staging.conn, insight, entity_id)
+            if own is not None:
+                judged = not is_same and _judge(staging.conn, own, insight)
+                counts.updated += judged
+                counts.already_there += not judged
+                continue
+            insight = _as_imported(staging.conn, insight, entity_id)
         stored = staging.conn.execute(
             f"select {_COMPARED} from limbic_insights where key = ?", [insight.key]
         ).fetchone()
@@ -103,9 +124,6 @@ def settle_insights(
             insight.status,
             insight.judged_at,
         )
-        if base.source_id not in every:
-            every[base.source_id] = _Told(base)
-        was_there, is_same = every[base.source_id].tell(insight)
         if stored is None and was_there and not base.restore:
             counts.removed_here += 1
             continue
@@ -125,3 +143,82 @@ def settle_insights(
         )
     for told in every.values():
         told.keep()
+
+
+_Row = dict[str, Any]
+
+
+def _row(conn: sqlite3.Connection, key: str) -> _Row | None:
+    cursor = conn.execute(
+        "select id, kind, entity_id, evidence, evidence_digest, status, created_at"
+        " from limbic_insights where key = ?",
+        [key],
+    )
+    found = cursor.fetchone()
+    if found is None:
+        return None
+    return dict(zip([column[0] for column in cursor.description], tuple(found), strict=True))
+
+
+def _own(conn: sqlite3.Connection, insight: Insight, entity_id: int | None) -> _Row | None:
+    """The finding of this memory that the given one is: as it stands, or as it stood earlier."""
+    row = _row(conn, insight.key)
+    if row is None or (row["kind"], row["entity_id"]) != (insight.kind, entity_id):
+        return None
+    evidence = model.read_evidence(row["evidence"])
+    if not model.is_ours(insight.key, row["kind"], row["evidence_digest"], evidence):
+        return None
+    is_it = row["created_at"] == insight.created_at or _is_same(row, insight)
+    return row if is_it else None
+
+
+def _is_same(row: _Row, insight: Insight) -> bool:
+    """Whether both rest on the same, of entities of the same names."""
+    ours, theirs = model.read_evidence(row["evidence"]), model.read_evidence(insight.evidence)
+    material = model.material_of(theirs)
+    return (
+        material is not None
+        and model.digest_of(material) == row["evidence_digest"]
+        and _named(ours.get("facts")) == _named(theirs.get("facts"))
+    )
+
+
+def _named(facts: Any) -> set[tuple[str, str]]:
+    """Every id with its name, wherever it stands among the facts."""
+    if isinstance(facts, list):
+        return {each for fact in facts for each in _named(fact)}
+    if not isinstance(facts, dict):
+        return set()
+    own = {(str(facts["id"]), str(facts["name"]))} if facts.keys() >= {"id", "name"} else set()
+    return own.union(*map(_named, facts.values()))
+
+
+def _judge(conn: sqlite3.Connection, row: _Row, insight: Insight) -> bool:
+    """Let ours, which waits, stand as it was judged there on the same; whether that was done."""
+    if row["status"] != "pending" or insight.status == "pending" or not _is_same(row, insight):
+        return False
+    note = queue.note_of(model.read_evidence(insight.evidence))
+    conn.execute(
+        "update limbic_insights set status = ?, judged_by = ?, judged_at = ?, evidence = ?"
+        " where id = ?",
+        [
+            insight.status,
+            insight.judged_by,
+            insight.judged_at,
+            queue.noted(row["evidence"], note) if isinstance(note, str) else row["evidence"],
+            row["id"],
+        ],
+    )
+    return True
+
+
+def _as_imported(conn: sqlite3.Connection, insight: Insight, entity_id: int | None) -> Insight:
+    """The finding under a key that none of ours has; one that an earlier import put under such a
+    key moves along."""
+    key = model.imported_key(insight.key, insight.entity)
+    row = _row(conn, insight.key)
+    if row is not None and row["entity_id"] == entity_id and _row(conn, key) is None:
+        evidence = model.read_evidence(row["evidence"])
+        if not model.is_ours(insight.key, row["kind"], row["evidence_digest"], evidence):
+            succession.rename_imported(conn, row["id"], insight.key, insight.entity)
+    return insight._replace(key=key)

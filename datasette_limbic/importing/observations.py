@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
 from .batches import Inserts
 from .items import Entity, Observation
+from .moved import Moved
 from .source_state import BEGUN, DATED, ENDED, FLAGGED, GONE, KIND, State, digest, flags_of
 
 # Texts remembered (as digests) of entities that are merged, over all of them.
@@ -23,30 +25,33 @@ where id = ?
 _GAPS = f"""
 select id, content, {DATED} * (created_at is null) + {KIND} * (kind is null)
   + {BEGUN} * (valid_from is null) + {ENDED} * (valid_to is null)
-  + {FLAGGED} * (similarity_flag is 0)
-from observations where entity_id = ? order by id
-"""
+  + {FLAGGED} * (similarity_flag is 0), entity_id
+from observations where """
 _ALL = DATED | KIND | BEGUN | ENDED | FLAGGED
+_NOTHING: Mapping[bytes, int] = {}
 
 
 class United(NamedTuple):
-    """What became of the observations of one row."""
+    """What became of the observations of one row; ``moved`` are those of the others that are
+    another entity's by now."""
 
     added: int = 0
     already_there: int = 0
     updated: int = 0
     removed_here: int = 0
+    moved: int = 0
 
 
 class ObservationWriter:
     """Adds observations; knows which ids are new and which vectors went stale.
 
     An observation is told by its entity and its text. A line's own repetitions are kept, but
-    no import makes more copies of a text than one line of it holds or the database has.
+    no import makes more copies of a text than one line of it holds or the database has. What
+    actions moved from an entity counts as there.
     """
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self.conn = conn
+    def __init__(self, conn: sqlite3.Connection, moved: Moved) -> None:
+        self.conn, self.moved = conn, moved
         self.above = int(
             conn.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
         )
@@ -70,7 +75,7 @@ class ObservationWriter:
         # the source's own ids, only where another observation supersedes that one
         self.refs: dict[int, int] = {}
         self.superseding: list[tuple[int, int]] = []
-        # per merged entity: digest of a text -> its rows, as [id, gaps]
+        # per merged entity: digest of a text -> its rows, as [id, gaps, whose it is]
         self.texts: OrderedDict[int, dict[bytes, list[list[int]]]] = OrderedDict()
         self.remembered = 0
 
@@ -120,12 +125,17 @@ class ObservationWriter:
         Nothing of an entity that is not ``known`` may wait in a batch. By ``state``, what an
         earlier import brought and is not here any more stays away, unless ``restore`` is set.
         ``says_all``: an end that the source leaves out is one that it took back.
+        A text that a merge took away stays away while the one kept is there. New ones of an
+        entity that was merged into another go to that one.
         """
         if not observations:
             return United()
         texts = self._texts_of(entity_id)
+        target, merged = entity_id, _NOTHING
+        if entity_id in self.moved.touched:
+            target, merged = self.moved.takes(entity_id), self.moved.merged(entity_id)
         seen: dict[bytes, int] = {}
-        added = updated = removed = 0
+        added = updated = removed = moved = 0
         for observation, found in zip(observations, digests, strict=True):
             rows = texts.setdefault(found, [])
             copy = seen.get(found, 0)
@@ -133,19 +143,21 @@ class ObservationWriter:
             text = state.texts.get(found[:7]) if state else None
             was = text.before[copy] if text and copy < len(text.before) else None
             if copy < len(rows):
-                updated += self._update(entity_id, rows[copy], observation, was, says_all)
-            elif was is not None and not restore:
+                updated += self._update(rows[copy], observation, was, says_all)
+                moved += rows[copy][2] != entity_id
+            elif (was is not None and not restore) or copy < len(rows) + merged.get(found, 0):
                 removed += 1
             else:
                 gaps = _ALL & ~flags_of(observation)
-                rows.append([self.insert(entity_id, observation), gaps])
+                rows.append([self.insert(target, observation), gaps, target])
                 self.remembered += 1
                 added += 1
-        return United(added, len(observations) - added - removed, updated, removed)
+        if entity_id in self.moved.touched:
+            self._forget(entity_id)  # others may say the same rows, and change them
+        return United(added, len(observations) - added - removed, updated, removed, moved)
 
     def _update(
         self,
-        entity_id: int,
         stored: list[int],
         observation: Observation,
         was: int | None,
@@ -182,7 +194,7 @@ class ObservationWriter:
             )
         if reopened or useful & (BEGUN | ENDED):
             # decides whether the text is part of what is embedded
-            self._mark(entity_id, stored[0])
+            self._mark(stored[2], stored[0])
         return True
 
     def replace(self, entity_id: int, kinds: set[str | None], state: State, at: str) -> int:
@@ -194,16 +206,17 @@ class ObservationWriter:
         if not outdated:
             return 0
         ended = 0
-        for observation_id, content, kind in self.conn.execute(
-            "select id, content, kind from observations"
-            " where entity_id = ? and kind is not null and valid_to is null",
-            [entity_id],
+        where, args, _ = self.moved.observations(entity_id)
+        for observation_id, content, kind, owner in self.conn.execute(
+            "select id, content, kind, entity_id from observations"
+            f" where {where} and kind is not null and valid_to is null",
+            args,
         ).fetchall():
             if kind in kinds and digest(content)[:7] in outdated:
                 self.conn.execute(
                     "update observations set valid_to = ? where id = ?", [at, observation_id]
                 )
-                self._mark(entity_id, observation_id)
+                self._mark(owner, observation_id)
                 ended += 1
         if ended:
             self._forget(entity_id)
@@ -241,8 +254,14 @@ class ObservationWriter:
         while self.texts and self.remembered > _REMEMBERED:
             self._forget(next(iter(self.texts)))
         found: dict[bytes, list[list[int]]] = {}
-        for observation_id, content, gaps in self.conn.execute(_GAPS, [entity_id]):
-            found.setdefault(digest(content), []).append([observation_id, gaps])
+        where, args, order = "entity_id = ?", [entity_id], "order by id"
+        if entity_id in self.moved.touched:
+            where, args, order = self.moved.observations(entity_id)
+            args.append(entity_id)
+        for observation_id, content, gaps, owner in self.conn.execute(
+            f"{_GAPS}{where} {order}", args
+        ):
+            found.setdefault(digest(content), []).append([observation_id, gaps, owner])
             self.remembered += 1
         self.texts[entity_id] = found
         return found

@@ -25,6 +25,9 @@ left join entities f on f.name = s.source
 left join entities t on t.name = s.target
 order by s.seq
 """
+_COLUMNS = (
+    "select id, from_entity, to_entity, created_at, valid_from, valid_to, context from relations"
+)
 # Of several lines on one relation, the last one counts: SQLite takes the row of the maximum.
 _KEEP = """
 insert into _limbic_source_relations
@@ -67,6 +70,7 @@ def settle_relations(
     asserted before already stays as it is here, ended or deleted.
     """
     conn, entities = staging.conn, staging.entities
+    moved = entities.moved
     conn.execute(
         "create temp table _limbic_import_asserted"
         "(source_id, from_entity, to_entity, relation_type, import_id, ended)"
@@ -95,28 +99,41 @@ def settle_relations(
         base.changed = base.changed or was != has_ended
         asserted.append((base.source_id, from_id, to_id, kind, import_id, has_ended))
         found = _find(staging, from_id, to_id, kind)
+        ends = from_id, to_id
+        if moved.touched and not moved.touched.isdisjoint(ends):
+            if found is None:
+                found = _by_id(staging, moved.links.get((from_id, to_id, kind)))
+            if found is None:
+                ends = moved.ends(from_id, to_id)
+                found = _find(staging, *ends, kind)
         if found is None and was is not None and not base.restore:
             counts.removed_here += 1
         elif found is None:
             counts.created += 1
-            _insert(staging, from_id, to_id, kind, given)
-            entities.stale.append(("entities", from_id))
+            _insert(staging, *ends, kind, given)
+            entities.stale.append(("entities", ends[0]))
+            if ends != (from_id, to_id):
+                at = int(ends[0] == from_id)
+                file.send_on((source, target)[at], entities.name_of(ends[at]), 1)
         else:
-            relation_id, *stored = found
+            relation_id, *ends_here, created, start, end, context = found
+            stored = [created, start, end, context]
+            ends = ends_here[0], ends_here[1]
+            counts.moved += ends != (from_id, to_id)
             last = changed.get(relation_id)
             here = now = stored if last is None else last.now
             if last is not None and last.import_id == import_id:
                 here = last.here
                 _count(counts, last, -1)
             now = _merge(here, now, given, was)
-            change = _Change(import_id, from_id, stored, here, now)
+            change = _Change(import_id, ends[0], stored, here, now)
             _count(counts, change, 1)
             counts.merged += 1
             if last is not None or change.is_update:
                 changed[relation_id] = change
         if kind not in SPLIT_RELATIONS and given[0]:
-            entities.activity.note(from_id, given[0])
-            entities.activity.note(to_id, given[0])
+            entities.activity.note(ends[0], given[0])
+            entities.activity.note(ends[1], given[0])
         if len(entities.activity.waiting) + len(entities.stale) > _BATCH:
             entities.flush()
         if len(asserted) > _BATCH:
@@ -143,7 +160,23 @@ def gone(base: Baseline) -> int:
         " and r.relation_type = s.relation_type where s.source_id = ? and s.import_id < ?",
         [base.source_id, base.import_id],
     ).fetchone()
-    return int(row[0])
+    return int(row[0]) + _gone_but_moved(base)
+
+
+def _gone_but_moved(base: Baseline) -> int:
+    """The same of relations that have other ends by now."""
+    if not base.moved.links:
+        return 0
+    return sum(
+        (source, target, kind) in base.moved.links
+        for source, target, kind in base.conn.execute(
+            "select s.from_entity, s.to_entity, s.relation_type from _limbic_source_relations s"
+            " where s.source_id = ? and s.import_id < ? and not exists (select 1 from relations r"
+            " where r.from_entity = s.from_entity and r.to_entity = s.to_entity"
+            " and r.relation_type = s.relation_type)",
+            [base.source_id, base.import_id],
+        )
+    )
 
 
 def _before(base: Baseline, from_id: int, to_id: int, kind: str) -> int | None:
@@ -167,10 +200,16 @@ def _note(staging: Staging, asserted: list[tuple[Any, ...]]) -> None:
 
 def _find(staging: Staging, from_id: int, to_id: int, kind: str) -> tuple[Any, ...] | None:
     row = staging.conn.execute(
-        "select id, created_at, valid_from, valid_to, context from relations"
-        " where from_entity = ? and to_entity = ? and relation_type = ?",
+        f"{_COLUMNS} where from_entity = ? and to_entity = ? and relation_type = ?",
         [from_id, to_id, kind],
     ).fetchone()
+    return None if row is None else tuple(row)
+
+
+def _by_id(staging: Staging, number: int | None) -> tuple[Any, ...] | None:
+    if number is None:
+        return None
+    row = staging.conn.execute(f"{_COLUMNS} where id = ?", [number]).fetchone()
     return None if row is None else tuple(row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,14 @@ class EntityCounts:
 @dataclass
 class ObservationCounts:
     """``updated`` are those already there of which more is known now; ``replaced`` ended, since
-    the source says otherwise now."""
+    the source says otherwise now. ``moved`` are those already there that actions moved to another
+    entity."""
 
     in_file: int = 0
     added: int = 0
     already_there: int = 0
     updated: int = 0
+    moved: int = 0
     removed_here: int = 0
     replaced: int = 0
     gone: int = 0
@@ -61,17 +64,20 @@ class ObservationCounts:
         self.added += united.added
         self.already_there += united.already_there
         self.updated += united.updated
+        self.moved += united.moved
         self.removed_here += united.removed_here
 
 
 @dataclass
 class RelationCounts:
-    """``updated`` are those of the merged and reopened that changed."""
+    """``updated`` are those of the merged and reopened that changed, ``moved`` those that actions
+    moved to another entity."""
 
     lines: int = 0
     created: int = 0
     merged: int = 0
     updated: int = 0
+    moved: int = 0
     reopened: int = 0
     removed_here: int = 0
     gone: int = 0
@@ -141,6 +147,8 @@ class FileSummary:
     type_conflict_count: int = 0
     skipped_observations: list[dict[str, Any]] = field(default_factory=list)
     first_rejects: list[dict[str, Any]] = field(default_factory=list)
+    #: new facts about entities that were merged into others: (name, name of the one kept)
+    sent_on: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def accepted(self) -> int:
@@ -172,6 +180,10 @@ class FileSummary:
         self.type_conflict_count += 1
         if len(self.type_conflicts) < MAX_LISTED:
             self.type_conflicts.append({"line": line, "name": name, "kept": kept, "given": given})
+
+    def send_on(self, name: str, kept: str, count: int) -> None:
+        """So many new facts about an entity went to the one that it was merged into."""
+        self.sent_on[name, kept] += count
 
     def skip(self, line: int, name: str, reasons: list[str]) -> None:
         self.observations.skipped += len(reasons)
@@ -225,6 +237,10 @@ class FileSummary:
                 "replaced_texts": self.notes.replaced_characters,
                 "kept_confidence": self.notes.kept_confidence,
                 "not_carried": dict(self.notes.not_carried.most_common(MAX_LISTED)),
+                "sent_on": [
+                    {"name": name, "kept": kept, "count": count}
+                    for (name, kept), count in self.sent_on.most_common(MAX_LISTED)
+                ],
                 "remarks": self.notes.remarks,
             },
             "first_rejects": self.first_rejects,

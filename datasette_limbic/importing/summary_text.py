@@ -66,13 +66,15 @@ _TITLES = {
     "insights": "insights",
     "vectors": "vectors",
 }
-# in the order in which they are said; "updated" are some of the merged or those already there
+# in the order in which they are said; "updated" and "moved" are some of the merged or those
+# already there
 _SAID = (
     "created",
     "added",
     "merged",
     "already_there",
     "updated",
+    "moved",
     "replaced",
     "reopened",
     "removed_here",
@@ -80,7 +82,11 @@ _SAID = (
     "skipped",
     "dangling",
 )
-_WORDS = {"removed_here": "removed here before", "gone": "gone from the source, kept"}
+_WORDS = {
+    "moved": "moved here since",
+    "removed_here": "removed here before",
+    "gone": "gone from the source, kept",
+}
 
 
 def _warnings(file: FileSummary) -> list[str]:
@@ -110,6 +116,14 @@ def _warnings(file: FileSummary) -> list[str]:
         found.append(
             "  Confidence that differs from what is here, kept as it is here: "
             f"{notes.kept_confidence:,}"
+        )
+    if file.sent_on:
+        shown = [
+            f"{_short(name)} → {_short(kept)} × {n:,}"
+            for (name, kept), n in file.sent_on.most_common(_SHOWN)
+        ]
+        found.append(
+            _listed("  New of entities merged here, sent to the one kept", len(file.sent_on), shown)
         )
     if notes.not_carried:
         shown = [f"{_short(what)} × {n:,}" for what, n in notes.not_carried.most_common(12)]

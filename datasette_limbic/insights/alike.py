@@ -71,7 +71,7 @@ def duplicates(conn: sqlite3.Connection, look: Looking) -> Raising:
 
 
 def contradictions(conn: sqlite3.Connection, look: Looking) -> Raising:
-    """One of each pair, by entity and ids."""
+    """One of each pair, by entity and ids. It stays the same one where both move elsewhere."""
     for row in _rows(conn, "contradiction", look):
         earlier, later = _sides(row)
         number, name, entity_type, rule, cosine, containment, difference = row[:7]
@@ -79,7 +79,7 @@ def contradictions(conn: sqlite3.Connection, look: Looking) -> Raising:
         known = [each for each in (cosine, containment) if each is not None]
         what = f" They differ in {difference}." if difference else ""
         yield Raised(
-            key=key_of("contradiction", number, first, second),
+            key=key_of("contradiction", first, second),
             kind="contradiction",
             entity_id=number,
             title=f"Two observations of {named(name)} contradict each other",

@@ -17,17 +17,27 @@ SPLIT_SHARE = 0.25
 """A split that was judged is raised again once so many of the observations that it was judged by
 (a share of them) have come, gone or changed; or the number of its topics is another."""
 _NAMED = 3
+_ANYWHERE = frozenset(("contradiction", "duplicate"))
+"""What is decided of texts, whatever entity they have moved to since."""
+_AMONG = {"duplicate": "observations", "name_clash": "names"}
 _UNKNOWN = "its evidence is another than that which was judged"
 
 
-def what_changed(kind: str, before: Any, after: Mapping[str, Any]) -> str | None:
+def what_changed(
+    kind: str, before: Any, after: Mapping[str, Any], *, dismissed: bool = False
+) -> str | None:
     """``before`` and ``after`` are ``Raised.material``; None where nothing that matters differs.
 
-    ``before`` of another form (an imported insight's) always differs.
+    ``before`` of another form (an imported insight's) always differs. Where it was ``dismissed``
+    that some are the same, so it was of any of them.
     """
     if not isinstance(before, Mapping):
         return _UNKNOWN
+    if kind in _ANYWHERE:
+        before, after = _without_entity(before), _without_entity(after)
     if digest_of(before) == digest_of(after) or (kind == "split" and _still(before, after)):
+        return None
+    if dismissed and kind in _AMONG and _fewer(_AMONG[kind], before, after):
         return None
     said = [*_observations(before, after), *_names(before, after), *_ends(before, after)]
     said += [
@@ -48,6 +58,15 @@ _SENTENCES = {
     "last_activity_at": "its own data last changed at {after}, {before} before",
     "archived_at": "archived at {after}, {before} before",
 }
+
+
+def _without_entity(material: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in material.items() if key != "entity"}
+
+
+def _fewer(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether all that is left stood there before, as it is now."""
+    return _mapping(after, part).items() <= _mapping(before, part).items()
 
 
 def _still(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -1,10 +1,8 @@
-"""Entities that want something done: to be split, archived, restored, or made one with others.
+"""Entities that want something done: to be split, restored, or made one with others.
 
 What ``confidence`` means, by kind:
 
 - ``split``: how clearly its topics stand apart, their mean silhouette (0 to 1).
-- ``archive_candidate``: how little would be missed, 1 / (1 + live neighbours + accesses): 1 where
-  nobody ever asked for it and nothing leads there.
 - ``bridge``: 1 where it alone joins its sides, 0.5 where another archived entity would as well.
 - ``name_clash``: the share of the entities that have the type of the one that is kept.
 """
@@ -21,7 +19,6 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import times
 from ..health import bridges
-from ..reports.consolidation import CENTRAL_DEGREE
 from ..reports.entities import rows
 from ..reports.name_clashes import folded
 from ..reports.queries import current, queries
@@ -45,7 +42,6 @@ select o.entity_id, o.id, cast(o.content as blob) from observations o
 where o.entity_id in (select value from json_each(:ids)) and {current("o", ":now")}
 order by o.entity_id, o.id
 """
-_STALE = "select q.* from ({view}) q where q.degree < {central} order by q.id"
 _LIVE = "select id, name, entity_type from entities where archived_at is null order by id"
 _SIZES = f"""
 select o.entity_id, count(*) from observations o
@@ -103,57 +99,6 @@ def splits(conn: sqlite3.Connection, look: Looking) -> Raising:
             action="split",
             arguments={"entity": number},
             confidence=between_0_and_1(row["diversity"] - 1),
-        )
-
-
-def archive_candidates(conn: sqlite3.Connection, look: Looking) -> Raising:
-    """Entities that nobody asked for in a long time, by id.
-
-    Not those that at least 3 live ones are linked to, which are old but needed, and none of a
-    type that does not age: an old domain is no stale one.
-    """
-    view = queries(parametrised=True)["limbic_stale_entities"]
-    cursor = conn.execute(_STALE.format(view=view, central=CENTRAL_DEGREE), look.values())
-    names = [column[0] for column in cursor.description]
-    for values in cursor:
-        row = dict(zip(names, values, strict=True))
-        kind = row["entity_type"]
-        if look.settings.half_life_days(kind if isinstance(kind, str) else None) is None:
-            continue
-        number, count = row["id"], row["access_count"]
-        if count:
-            day, often = _day(row["last_access"]), counted(count, "time", "times")
-            reason = f"not accessed since {day}, and {often} in all before"
-            said = f"It was last accessed on {day}, {often} in all."
-        else:
-            day = _day(row["created_at"])
-            reason = f"made on {day} and never accessed"
-            said = f"It was {reason}."
-        yield Raised(
-            key=key_of("archive_candidate", number),
-            kind="archive_candidate",
-            entity_id=number,
-            title=f"{named(row['name'])} may have had its day",
-            body=f"{said} {_links(row['degree'])} Archived, it is out of search until it is"
-            " restored; nothing is deleted.",
-            material={
-                "entity": number,
-                "access_count": count,
-                "last_access": row["last_access"],
-                "last_activity_at": row["last_activity_at"],
-            },
-            facts={
-                "entity": entity_fact(number, row["name"], kind),
-                "access_count": count,
-                "last_access": row["last_access"],
-                "created_at": row["created_at"],
-                "last_activity_at": row["last_activity_at"],
-                "observations": row["observations"],
-                "degree": row["degree"],
-            },
-            action="archive",
-            arguments={"entity": number, "reason": reason},
-            confidence=1 / (1 + row["degree"] + max(0, count)),
         )
 
 
@@ -222,7 +167,7 @@ def archived_bridges(conn: sqlite3.Connection, look: Looking) -> Raising:
             kind="bridge",
             entity_id=number,
             title=f"{named(row['name'])} is archived, and still joins live entities",
-            body=f"It was archived on {_day(row['archived_at'])}."
+            body=f"It was archived on {day(row['archived_at'])}."
             f" {_stands(joined + more, through, entities)}"
             f" {_ONLY if only else _NOT_ONLY} Restored, it is in search again.",
             material={
@@ -278,12 +223,7 @@ def _sides(parts: bridges.Parts, live: Mapping[int, str]) -> list[dict[str, Any]
     ]
 
 
-def _links(degree: int) -> str:
-    if degree:
-        return f"{counted(degree, 'live entity is', 'live entities are')} linked with it."
-    return "No live entity is linked with it."
-
-
-def _day(value: Any) -> str:
+def day(value: Any) -> str:
+    """The day of a time, in a sentence."""
     moment = times.to_sql(value)
     return "an unknown day" if moment is None else moment[:10]

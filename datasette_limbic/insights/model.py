@@ -83,12 +83,27 @@ Raising = Generator[Raised, None, None]
 
 
 def key_of(kind: str, *ids: int) -> str:
-    """``duplicate:17:203``: the kind, the entity, then observations that tell one from another.
+    """``duplicate:17:203``: the kind, then ids that tell one from another.
 
-    An import brings keys of other forms (``engrama:…``), or those of another memory's own, whose
-    ids mean something else here: see ``is_ours``.
+    They are those of the entity and of observations; a contradiction's are its two observations
+    alone, which stay whatever entity they move to. An import brings keys of other forms, see
+    ``imported_key`` and ``is_ours``.
     """
     return ":".join([kind, *map(str, ids)])
+
+
+def is_key(key: Any) -> bool:
+    """Whether a key has the form of those that ``key_of`` makes."""
+    return isinstance(key, str) and _KEY.fullmatch(key) is not None
+
+
+def imported_key(key: str, entity: str | None) -> str:
+    """Where a finding of another memory's own is kept: its ids mean something else here.
+
+    No report of ours ever makes such a key. ``entity`` is the name of what it is about, so that
+    later exports of the same memory find it again, and those of another do not.
+    """
+    return f"imported:{text_digest(entity or '')}:{key}"
 
 
 def digest_of(material: Any) -> str:

@@ -206,7 +206,7 @@ def judge(
         if note is not None:
             conn.execute(
                 "update limbic_insights set evidence = ? where id = ?",
-                [_noted(found["evidence"], note), id],
+                [noted(found["evidence"], note), id],
             )
         return insight(conn, id)
 
@@ -289,7 +289,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
             "facts": evidence["facts"] if ours else _unnoted(evidence),
             "action": evidence["action"] if ours else None,
             "arguments": evidence["arguments"] if ours else None,
-            "note": evidence.get(_NOTE) if isinstance(evidence, dict) else None,
+            "note": note_of(evidence),
             "digest": row["evidence_digest"],
             "judged_by": row["judged_by"],
             "judged_at": row["judged_at"],
@@ -305,7 +305,7 @@ def _former(judged: Mapping[str, Any]) -> dict[str, Any]:
     """A former judgement as it is shown."""
     evidence = judged["evidence"]
     shown = {key: value for key, value in judged.items() if key != "evidence"}
-    return {**shown, "note": evidence.get(_NOTE) if isinstance(evidence, dict) else None}
+    return {**shown, "note": note_of(evidence)}
 
 
 def _one(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> Any:
@@ -321,7 +321,12 @@ def _note(note: str | None) -> str | None:
     return storable(note.strip())
 
 
-def _noted(evidence: Any, note: str) -> str:
+def note_of(evidence: Any) -> Any:
+    """The note that somebody left in parsed evidence, or None."""
+    return evidence.get(_NOTE) if isinstance(evidence, dict) else None
+
+
+def noted(evidence: Any, note: str) -> str:
     """The evidence with a note beside it; of another form than an object, as its ``evidence``."""
     found = read_evidence(evidence)
     whole = found if isinstance(found, dict) else {_WRAPPED: found}

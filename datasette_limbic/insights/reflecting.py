@@ -20,7 +20,7 @@ from ..reports import keeping
 from ..reports.entities import rows
 from ..reports.known import why_unknown
 from ..reports.lists import moment
-from . import history, staging
+from . import history, staging, succession
 from .differences import what_changed
 from .model import KINDS, Looking, is_ours, material_of, read_evidence
 
@@ -104,7 +104,8 @@ def reflect(
     pending ones that no report raises any more withdrawn. Approved and dismissed ones stay as
     they were judged. Where their evidence is another now they are pending again, and
     ``judged_before`` says how they were judged on what, and what changed; should the evidence
-    turn back to that, so does the judgement. Insights that an import brought are left alone.
+    turn back to that, so does the judgement. What an action gave other ids is found again, see
+    ``succession``. Insights that an import brought are left alone.
 
     The answer: ``kinds``, by kind the counts of ``COUNTED`` (``left_judged`` are all of that kind
     that stay as judged); ``total``, their sums; ``kept``, what looking again did, or None;
@@ -172,6 +173,8 @@ def _told(progress: Progress | None, total: int) -> Callable[[str], None] | None
 def _settle(conn: sqlite3.Connection, kinds: list[str], now: str) -> dict[str, dict[str, int]]:
     """Bring the queue in line with ``temp.limbic_raised``; inside a write transaction."""
     counts = {kind: dict.fromkeys(COUNTED, 0) for kind in kinds}
+    succession.make_way(conn)
+    succession.take_over(conn, kinds)
     back = [*_turned_back(conn)]
     for kind, insight, entries in back:
         history.put_back(conn, insight, entries, now)
@@ -198,7 +201,8 @@ def _raised_again(
     for row in rows(conn, _OTHERWISE):
         before = material_of(read_evidence(row["evidence"]))
         after = material_of(read_evidence(row["raised"]))
-        said = what_changed(row["raised_kind"], before, after or {})
+        dismissed = row["status"] == "dismissed"
+        said = what_changed(row["raised_kind"], before, after or {}, dismissed=dismissed)
         if said is not None:
             judged = history.read(row["judged_before"])
             yield row["raised_kind"], row["id"], [*judged, history.entry(row, now, said)]
@@ -212,7 +216,13 @@ def _turned_back(conn: sqlite3.Connection) -> Iterator[tuple[str, int, list[dict
         if (
             judged
             and not history.reopened(judged[-1])
-            and what_changed(row["kind"], history.material(judged[-1]), after or {}) is None
+            and what_changed(
+                row["kind"],
+                history.material(judged[-1]),
+                after or {},
+                dismissed=judged[-1]["status"] == "dismissed",
+            )
+            is None
         ):
             yield row["kind"], row["id"], judged
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from datasette.utils.sqlite import sqlite3
 
-from . import alike, entities
+from . import alike, archivable, entities
 from .model import Looking, Raised, Raising
 
 SOURCES: dict[str, Callable[[sqlite3.Connection, Looking], Raising]] = {
@@ -17,7 +17,7 @@ SOURCES: dict[str, Callable[[sqlite3.Connection, Looking], Raising]] = {
     "name_clash": entities.name_clashes,
     "bridge": entities.archived_bridges,
     "split": entities.splits,
-    "archive_candidate": entities.archive_candidates,
+    "archive_candidate": archivable.archive_candidates,
 }
 COLUMNS = ("kind", "entity_id", "title", "body", "evidence", "evidence_digest", "confidence")
 """Of the queue, but for the key: what a run may refresh."""
