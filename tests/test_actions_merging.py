@@ -362,6 +362,49 @@ def test_stale_and_told_what_changed(conn):
 
 
 _PIECES = ("the deploy runs early", "on monday", "with the old script", "in oslo", "after lunch")
+
+
+def _other_way_round(conn):
+    merge_observations(conn, 1, [cluster(2, 1)])
+
+
+def _kept_one_rewritten(conn):
+    conn.execute("update observations set content = ? where id = 1", [OTHER])
+    conn.commit()
+
+
+def _kept_one_ended(conn):
+    end_observation(conn, 1)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "said"),
+    [
+        (_other_way_round, "observation 1 is not there any more, which was kept for 2"),
+        (_kept_one_rewritten, "observation 1 does not say any more what 2 says"),
+        (_kept_one_ended, "observation 1 does not hold now, and 2 would go"),
+    ],
+)
+def test_undoing_what_undid_a_merge_asks_again_who_says_it(conn, meanwhile, said):
+    fill(conn, SAME, SAME + "!")
+    done = merge_observations(conn, 1, [cluster(1, 2)])
+    undone = undo_change(conn, done["change"])
+    meanwhile(conn)
+    left = there(conn)
+    with pytest.raises(DependedOn, match=said):
+        undo_change(conn, undone["change"])
+    assert there(conn) == left
+
+
+def test_undoing_what_undid_a_merge_merges_again(conn):
+    fill(conn, SAME, SAME + "!")
+    done = merge_observations(conn, 1, [cluster(1, 2)])
+    change = done["change"]
+    for left in ([1, 2], [1], [1, 2], [1]):
+        change = undo_change(conn, change)["change"]
+        assert there(conn) == left
+
+
 _TEXTS = st.builds(
     lambda pieces, end, loud: ((" ".join(pieces)).upper() if loud else " ".join(pieces)) + end,
     st.lists(st.sampled_from(_PIECES), min_size=1, max_size=4),
@@ -371,7 +414,7 @@ _TEXTS = st.builds(
 _MERGES = st.lists(
     st.one_of(
         st.none(),
-        st.just("undo"),
+        st.integers(0, 6),
         st.tuples(st.integers(1, 9), st.sets(st.integers(1, 9), min_size=1, max_size=3)),
     ),
     min_size=1,
@@ -412,9 +455,10 @@ def test_no_sequence_of_merges_loses_a_text(playground, texts, merges, seed):
     for merge in merges:
         count = len(there(conn))
         try:
-            if merge == "undo":
+            if isinstance(merge, int):  # any of them, undoings too
                 if changes:
-                    undo_change(conn, changes.pop(), embed=False)
+                    undone = undo_change(conn, changes[merge % len(changes)], embed=False)
+                    changes.append(undone["change"])
                 continue
             asked = None if merge is None else [cluster(merge[0], *merge[1] - {merge[0]})]
             done = merge_observations(conn, 1, asked, embed=False)

@@ -14,7 +14,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import DependedOn, Refused
-from . import changes, returning, rows, settling
+from . import changes, redoing, returning, rows, settling
 from .changes import Change
 from .model import Key, Plan, Row, RowChange, same
 from .restored_pairs import still_true, without_lost_flags
@@ -91,6 +91,7 @@ class _Undoing:
                 found += self._bring_back(image, row)
             else:
                 found += self._put_back(image, row)
+        self.against += redoing.unsaid(self.conn, self.change)
         self._refuse()
         found = self.since.given(self.conn, found, self.change.row["entity_id"])
         back = still_true(self.conn, self.change)
