@@ -26,7 +26,8 @@ from .entity import entity_detail
 from .exporting import export_full, export_mcp
 from .health import health_report
 from .importing import import_files
-from .insights.queue import dismiss, insight, insights, reopen
+from .insights.deciding import decide, dismiss, reopen
+from .insights.queue import insight, insights
 from .insights.reflecting import reflect
 from .integrity import check
 from .reports.consolidation import consolidation_report
@@ -66,6 +67,7 @@ __all__ = [
     "connect",
     "consolidation_report",
     "correct_confidence",
+    "decide",
     "delete_observations",
     "detect_query_type",
     "dismiss",

@@ -21,8 +21,9 @@ _KEPT = {
     "limbic_topics": ("observations",),
     "limbic_duplicates": ("observations",),
     "limbic_insights": (*_GRAPH, "entity_access"),
-    "limbic_changes": SEARCHED_TABLES,
 }
+# The log has words of those as well: whoever may not view findings must not read them there.
+_LOGGED: dict[str, tuple[str, ...]] = {"limbic_changes": (*SEARCHED_TABLES, "limbic_insights")}
 _INDEXES = ("_limbic_fts", "_limbic_trigram")
 _PARTS = ("", "_data", "_idx", "_content", "_docsize", "_config")
 _INDEXED = ("entities", "observations")
@@ -32,7 +33,8 @@ _INDEXED = ("entities", "observations")
 def layers() -> tuple[dict[str, tuple[str, ...]], ...]:
     """Name → what it is made of. That of each layer is in none or in a layer before it.
 
-    First the kept tables and the text index, then the views, read from their SQL.
+    First the kept tables and the text index, then the log of changes, then the views, read from
+    their SQL.
     """
     texts = {name + part: _INDEXED for name in _INDEXES for part in _PARTS}
     texts["_limbic_fts_vocab"] = _INDEXED
@@ -41,7 +43,7 @@ def layers() -> tuple[dict[str, tuple[str, ...]], ...]:
         if (match := _VIEW.match(text)) is None:
             raise ValueError(f"no view: {text[:60]!r}")
         views[match[1]] = match[2]
-    return {**_KEPT, **texts}, {name: _read_by(text) for name, text in views.items()}
+    return {**_KEPT, **texts}, _LOGGED, {name: _read_by(text) for name, text in views.items()}
 
 
 def made_of(name: str) -> tuple[str, ...]:

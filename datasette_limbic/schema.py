@@ -97,10 +97,13 @@ def guarded(conn: sqlite3.Connection, name: str) -> Iterator[None]:
     Used within one transaction by trusted writers (import, actions, undo), which set them.
     """
     conn.execute("insert or replace into _limbic_guard(name) values (?)", [name])
+    within = conn.in_transaction
     try:
         yield
     finally:
-        conn.execute("delete from _limbic_guard where name = ?", [name])
+        # where SQLite rolled all of it back (disk full), this would begin another transaction
+        if conn.in_transaction or not within:
+            conn.execute("delete from _limbic_guard where name = ?", [name])
 
 
 def has_reports(conn: sqlite3.Connection) -> bool:

@@ -23,11 +23,15 @@ __all__ = [
     "cjk_runs",
     "counted",
     "coverage",
+    "cut",
     "fold",
     "fts_query",
     "fts_terms",
     "fts_tokens",
+    "listed",
     "normalise",
+    "short",
+    "shows",
     "storable",
     "text_containment",
     "word_tokens",
@@ -50,6 +54,13 @@ _SEARCHED_RUN = re.compile(f"[{_CJK}\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]+")
 EXACT_NAME = 1.25
 _CJK_ONLY = re.compile(f"(?:[{_CJK}]|[^\\w])+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Spaces, controls, what formats or joins the characters around it, fillers, and what stands for a
+# character that was lost.
+_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf", "Cs"))
+_FILLERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffd"
+    "\U000e0100-\U000e01ef]"
+)
 _ASCII_TOKEN = re.compile(r"[0-9a-z]+")
 # What a sentence may begin or end with. Not %, #, +, * or @: "5 %" is not "5", "C#" is not "C".
 _OUTER = " \t\n.,;:!?¡¿…\"'`´«»“”„‘’‚‹›()[]{}<>·•–—-。、，！？；：「」『』（）"
@@ -68,6 +79,11 @@ class Term(NamedTuple):
     cjk: bool = False
 
 
+def shows(text: str) -> bool:
+    """Whether anything of a text can be seen where it stands: a name of none cannot be pressed."""
+    return any(unicodedata.category(c) not in _UNSEEN and not _FILLERS.match(c) for c in text)
+
+
 def storable(text: str) -> str:
     """`text` as UTF-8 and SQLite can hold it: half a surrogate pair becomes U+FFFD.
 
@@ -79,6 +95,24 @@ def storable(text: str) -> str:
 def counted(count: int, one: str, many: str) -> str:
     """`1 access`, `1,203 accesses`."""
     return f"{count:,} {one if count == 1 else many}"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Names for a sentence: the first few, and how many more."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def short(value: object, most: int = 60) -> str:
+    """The beginning of a text in one line, whatever a program put there; None is empty."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return cut(" ".join(str("" if value is None else value).split()), most)
 
 
 def fold(text: str) -> str:

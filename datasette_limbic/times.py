@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
+from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # The range of datetime itself, years 1 to 9999, in Unix seconds.
@@ -84,6 +86,19 @@ def to_sql(value: object) -> str | None:
     text = moment.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")
     fraction = milliseconds % 1000
     return f"{text}.{fraction:03d}" if fraction else text
+
+
+def latest(values: Sequence[Any]) -> Any:
+    """Of some values, the one that is the latest time (of equal ones the first), as it is written;
+    the first where none can be read as a time."""
+    known = [(moment, value) for value in values if (moment := parse_time(value)) is not None]
+    return max(known, key=lambda each: each[0])[1] if known else values[0]
+
+
+def earliest(values: Sequence[Any]) -> Any:
+    """As ``latest``, the earliest."""
+    known = [(moment, value) for value in values if (moment := parse_time(value)) is not None]
+    return min(known, key=lambda each: each[0])[1] if known else values[0]
 
 
 def now_sql() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,6 +16,7 @@ from embedding_helpers import BagModel, registered
 from datasette_limbic import connection, schema
 from datasette_limbic.actions.acting import act
 from datasette_limbic.actions.rows import exactly
+from datasette_limbic.insights.model import digest_of, text_digest, text_of
 from datasette_limbic.integrity import check
 from datasette_limbic.sync import sync
 
@@ -138,12 +140,11 @@ def build(path: Path, *, journal: str = "delete") -> None:
               values ({ATLAS}, 'Atlas', 'maps', '2024-06-01 00:00:00');
             insert into co_occurrences values ({ATLAS}, {BOREALIS}, 3, '2024-06-01 00:00:00'),
               ({ATLAS}, {TWIN}, 2, '2024-06-02 00:00:00');
-            insert into limbic_insights(key, kind, entity_id, title, body, evidence,
-              evidence_digest) values ('split:1', 'split', {ATLAS}, 'Split Atlas', '', '{{}}', 'x');
             insert into limbic_feedback(entity_id, entity_name, event)
               values ({ATLAS}, 'Atlas', 'useful');
             """
         )
+        split_finding(conn, ATLAS, "Split Atlas")
         sync(conn, model=MODEL)
         # a person took a flag away, and set one that no pair stands for
         conn.execute("update observations set similarity_flag = id = 8 where id in (8, 15)")
@@ -298,3 +299,37 @@ def faulty(path: Path, made: type[Faulty] = Faulty) -> Iterator[Faulty]:
         conn.execute("pragma foreign_keys = on")
         connection.prepare(conn)
         yield conn
+
+
+def split_finding(
+    conn: Any, entity: int, title: str, *, about: int | None = None, id: int | None = None
+) -> None:
+    """A finding of ours in the review queue: this entity, as it stands, is to be split."""
+    texts = conn.execute(
+        "select id, cast(content as blob) from observations where entity_id = ?"
+        " and (valid_to is null or valid_to = '' or valid_to > datetime('now'))",
+        [entity],
+    ).fetchall()
+    material = {
+        "entity": entity,
+        "observations": {str(number): text_digest(text_of(text)) for number, text in texts},
+        "topics": [],
+    }
+    evidence = {
+        "facts": {},
+        "action": "split",
+        "arguments": {"entity": entity},
+        "material": material,
+    }
+    conn.execute(
+        "insert into limbic_insights(id, key, kind, entity_id, title, body, evidence,"
+        " evidence_digest) values (?, ?, 'split', ?, ?, '', ?, ?)",
+        [
+            id,
+            f"split:{entity}",
+            about or entity,
+            title,
+            json.dumps(evidence),
+            digest_of(material),
+        ],
+    )

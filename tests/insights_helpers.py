@@ -12,7 +12,7 @@ from duplicates_helpers import made
 from health_helpers import entity, relate
 
 from datasette_limbic import connection
-from datasette_limbic.insights import queue
+from datasette_limbic.insights import deciding, queue
 from datasette_limbic.insights.reflecting import reflect
 
 LARGE = 40
@@ -86,7 +86,7 @@ def judge_all(path: Path, status: str = "dismissed") -> None:
     """Everything that waits, decided by ana."""
     with closing(connection.connect(path)) as conn:
         for row in queue.insights(conn, size=1000)["insights"]:
-            queue.judge(conn, row["id"], status, actor="ana", now="2026-11-01 12:00:00")
+            deciding.judge(conn, row["id"], status, actor="ana", now="2026-11-01 12:00:00")
 
 
 def counts(found: dict[str, Any]) -> dict[str, int]:

@@ -158,7 +158,11 @@ def test_what_moves_by_itself_makes_nothing_stale(acted: Path, sql: str) -> None
         shown = act(conn, *ARGUMENTS["split"], dry_run=True)
         conn.execute(sql)
         conn.commit()
-        act(conn, "split", shown["arguments"], basis=shown["basis"])
+        done = act(conn, "split", shown["arguments"], basis=shown["basis"])
+        assert done["change"] is not None
+        moved = "select count(*) from observations join entities e on e.id = entity_id"
+        moved += " where e.name like 'Atlas: %'"
+        assert conn.execute(moved).fetchone() == (5,)
 
 
 def test_a_proposal_about_much_is_said_in_short(acted: Path) -> None:

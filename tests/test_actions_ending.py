@@ -210,7 +210,7 @@ def test_an_end_that_search_cannot_read_is_none(conn, unreadable):
 @pytest.mark.parametrize("which", [{"entity": "Atlas"}, {"observation": 3}])
 def test_corrected(conn, which, value):
     before = dump(conn)
-    done = correct_confidence(conn, value, **which, actor="ana")
+    done = correct_confidence(conn, **which, confidence=value, actor="ana")
     table, number = ("entities", ATLAS) if "entity" in which else ("observations", 3)
     found = one(conn, f"select confidence, typeof(confidence) from {table} where id = ?", number)
     assert found == (value, "real")
@@ -218,9 +218,16 @@ def test_corrected(conn, which, value):
     assert f"from 1 to {value:g}" in done["summary"]
     assert_settled(conn)
     with pytest.raises(Refused, match=f"is {value:g} already"):
-        correct_confidence(conn, value, **which)
+        correct_confidence(conn, **which, confidence=value)
     undo_change(conn, done["change"])
     assert differing(before, dump(conn)) == {}
+
+
+@pytest.mark.parametrize("which", [{"entity": "Atlas"}, {"observation": 3}])
+def test_zero_has_no_sign(conn, which):
+    done = correct_confidence(conn, **which, confidence=-0.0)
+    assert done["summary"].split(" to ")[1][:2] in ("0", "0:")
+    assert str(done["arguments"]["confidence"]) == "0.0"
 
 
 CORRECTING = {
@@ -254,8 +261,8 @@ def test_what_another_program_left_can_be_corrected(conn):
     conn.execute("update observations set confidence = 'high' where id = 3")
     conn.commit()
     before = dump(conn)
-    first = correct_confidence(conn, 1, entity=ODD)
-    second = correct_confidence(conn, 1, observation=3)
+    first = correct_confidence(conn, entity=ODD, confidence=1)
+    second = correct_confidence(conn, observation=3, confidence=1)
     assert "from inf to 1" in first["summary"]
     assert "from unknown to 1" in second["summary"]
     undo_change(conn, second["change"])
@@ -264,7 +271,7 @@ def test_what_another_program_left_can_be_corrected(conn):
 
 
 def test_archived_ones_can_be_corrected_and_stay_so(conn):
-    correct_confidence(conn, 0.5, entity=ARCHIVED)
+    correct_confidence(conn, entity=ARCHIVED, confidence=0.5)
     assert one(conn, "select archived_at is null from entities where id = ?", ARCHIVED) == (0,)
 
 

@@ -35,6 +35,8 @@ from datasette_limbic.actions.kinds import KINDS
 from datasette_limbic.errors import Refused
 from datasette_limbic.integrity import check
 
+MORE_KILLED = 40
+"""So often at most one is killed beyond those asked for, until something was committed."""
 DISK = sqlite3.OperationalError("disk I/O error")
 FAILURES = [
     pytest.param(DISK, False, id="before it"),
@@ -202,20 +204,21 @@ def killer_fixture() -> Iterator[Killing]:
         yield found
 
 
-def assert_whole(path: Path, before: dict[str, list[str]]) -> None:
-    """What a killed process left is as before or as after, as its log has it."""
+def assert_whole(path: Path, before: dict[str, list[str]], which: str = "") -> None:
+    """What a killed process left is as before or as after, as its log has it. ``which`` run it
+    was stands in what is said."""
     with opened(path) as conn:
-        assert conn.execute("pragma integrity_check").fetchone()[0] == "ok"
+        assert conn.execute("pragma integrity_check").fetchone()[0] == "ok", which
         found = check(conn)
-        assert found.ok, [result.as_dict() for result in found.findings]
-        assert conn.execute("select * from limbic_stale").fetchall() == []
+        assert found.ok, (which, [result.as_dict() for result in found.findings])
+        assert conn.execute("select * from limbic_stale").fetchall() == [], which
         standing = conn.execute(
             "select id from limbic_changes where undone_by is null and action <> 'undo'"
             " order by id desc"
         ).fetchall()
         for (change,) in standing:
             act(conn, "undo", {"change": change})
-        assert differing(dump(conn), before) == {}
+        assert differing(dump(conn), before) == {}, which
 
 
 def written(path: Path, case: str) -> range:
@@ -274,15 +277,20 @@ def test_killed_at_any_moment(
         before = dump(conn)
     seed = time.time()
     chance = random.Random(seed)
-    for _ in range(times):
+    done = 0
+    # on a busy machine none of the first ones may have come as far as a commit
+    for killed in range(times + MORE_KILLED):
         cases = chance.sample(list(ARGUMENTS), len(ARGUMENTS))
         process = killer.start(acted, [case for case in cases if case != "undo"])
-        time.sleep(chance.uniform(0, 0.3))
+        time.sleep(chance.uniform(0, 0.3 if killed < times else 2))
         os.kill(process, signal.SIGKILL)
-        assert killer.ended() == -signal.SIGKILL, seed
-        assert_whole(acted, before)
-    with opened(acted) as conn:
-        assert conn.execute("select count(*) from limbic_changes").fetchone()[0], seed
+        assert killer.ended() == -signal.SIGKILL, f"seed {seed!r}, number {killed}"
+        assert_whole(acted, before, f"seed {seed!r}, number {killed}")
+        with opened(acted) as conn:
+            done = conn.execute("select count(*) from limbic_changes").fetchone()[0]
+        if done and killed >= times - 1:
+            break
+    assert done, f"seed {seed!r}: nothing was committed"
 
 
 def test_a_copy_is_what_it_was(acted: Path, acted_master: Path, tmp_path: Path) -> None:

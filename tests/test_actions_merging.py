@@ -213,7 +213,7 @@ def test_entity_refused(many):
     many.execute("update entities set archived_at = '2024-05-01 00:00:00' where id = 1")
     many.commit()
     for asked in ([cluster(1, 2)], None):
-        with pytest.raises(Refused, match=r"'entity 1' is archived, .*: restore it first"):
+        with pytest.raises(Refused, match=r"'entity 1' was archived at .*: restore it first"):
             merge_observations(many, 1, asked)
 
 
@@ -221,6 +221,8 @@ def test_same_bytes_are_the_same(many):
     many.execute("update observations set content = (select content from observations where id=11)")
     many.commit()
     merge_observations(many, 1, [cluster(11, 12)])
+    left = many.execute("select id from observations where id in (11, 12)").fetchall()
+    assert left == [(11,)]
 
 
 def test_what_goes_is_said(many):

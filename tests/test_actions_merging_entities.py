@@ -161,6 +161,20 @@ def test_only_what_both_say_and_hold_stays(atlas: Any, mine: Any, theirs: Any, m
     assert ("character by character" in str(answer["warnings"])) is not moves
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "count"),
+    [(9, 4, 13), (9, -4, 9), (-9, 4, 4), (-9, -4, 0), ("x", "4", 4), (2.9, 1.9, 3), (b"7", 1, 8)],
+)
+def test_counts_of_accesses_that_are_none(atlas: Any, mine: Any, theirs: Any, count: int) -> None:
+    """Any program may have written them: they are added as ranking reads them."""
+    atlas.executemany("update entity_access set access_count = ? where entity_id = ?",
+                      [(mine, ATLAS), (theirs, TWIN)])  # fmt: skip
+    atlas.commit()
+    merge(atlas, ATLAS, TWIN)
+    found = column(atlas, "select access_count from entity_access where entity_id = ?", ATLAS)
+    assert found == [count]
+
+
 def test_a_text_of_two_others_comes_once(atlas: Any) -> None:
     atlas.execute("insert into observations(id, entity_id, content) select 90 + id, id, 'Same'"
                   " from entities where id in (?, ?)", [TWIN, EMPTY])  # fmt: skip

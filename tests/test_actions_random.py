@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actions_helpers import MODEL, differing, dump, everything
+from actions_helpers import MODEL, differing, dump, everything, split_finding
 from embedding_helpers import BagModel, registered
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -134,11 +134,7 @@ def fill(conn: Any, rng: random.Random) -> None:
                 [entity, pick((0, 1, 5, 1000)), pick(TIMES) or "2024-01-01 00:00:00"],
             )
         if rng.random() < 0.4:
-            conn.execute(
-                "insert into limbic_insights(key, kind, entity_id, title, body, evidence,"
-                " evidence_digest) values (?, 'split', ?, 'Split it', '', '{}', 'x')",
-                [f"split:{entity}", pick((entity, None))],
-            )
+            split_finding(conn, entity, "Split it", about=pick((entity, None)))
         if rng.random() < 0.4:
             conn.execute(
                 "insert into entity_access_log(entity_id, entity_name) values (?, 'n')", [entity]
@@ -211,25 +207,31 @@ def marks(conn: Any) -> list[tuple[Any, ...]]:
     return conn.execute("select collection, item_id from limbic_stale").fetchall()
 
 
-def refused(conn: Any, name: str, arguments: dict[str, Any]) -> LimbicError | dict[str, Any]:
+def refused(
+    conn: Any, name: str, arguments: dict[str, Any], insight: int | None = None
+) -> LimbicError | dict[str, Any]:
     """What was answered; where it was an error, nothing was written."""
     before = everything(conn)
     try:
-        shown = act(conn, name, arguments, dry_run=True)
+        shown = act(conn, name, arguments, dry_run=True, insight=insight)
     except LimbicError as error:
         with pytest.raises(type(error)):
-            act(conn, name, arguments)
+            act(conn, name, arguments, insight=insight)
         assert everything(conn) == before
         return error
     assert everything(conn) == before
-    done = act(conn, name, shown["arguments"], basis=shown["basis"])
+    done = act(conn, name, shown["arguments"], basis=shown["basis"], insight=insight)
     assert done["diff"]["counts"] == shown["diff"]["counts"]
     return done
 
 
-def insight_for(conn: Any, rng: random.Random) -> int | None:
-    found = conn.execute("select id from limbic_insights where status = 'pending'").fetchall()
-    return rng.choice(found)[0] if found and rng.random() < 0.3 else None
+def insight_for(conn: Any, rng: random.Random, name: str, arguments: dict[str, Any]) -> int | None:
+    """A finding that this may answer; now and then one that it does not."""
+    found = conn.execute("select id, key from limbic_insights").fetchall()
+    fits = [number for number, key in found if key == f"{name}:{arguments.get('entity')}"]
+    if rng.random() < 0.05:
+        fits = [number for number, _ in found]
+    return rng.choice(fits) if fits else None
 
 
 def importances(conn: Any) -> dict[int, tuple[float, float]]:
@@ -259,10 +261,17 @@ def one(empty: Path, rng: random.Random, length: int, done_at_all: Counter[str])
         for _ in range(length):
             name, arguments = asked(conn, rng)
             standing = importances(conn)
-            answer = refused(conn, name, arguments)
-            note(f"{name} {arguments}: {answer}")
+            insight = insight_for(conn, rng, name, arguments)
+            answer = refused(conn, name, arguments, insight)
+            note(f"{name} {arguments} for {insight}: {answer}")
             if isinstance(answer, LimbicError):
                 continue
+            if insight is not None:
+                (judged,) = conn.execute(
+                    "select key, status from limbic_insights where id = ?", [insight]
+                ).fetchall()
+                assert judged == (f"{name}:{arguments['entity']}", "approved")
+                done_at_all["approved"] += 1
             if name == "split":
                 assert_no_more(importances(conn), standing, arguments["entity"])
             done_at_all[name] += 1
@@ -300,7 +309,7 @@ def test_actions_and_their_undoing(empty: Path, examples: int) -> None:
         one(empty, rng, length, done)
 
     run()
-    assert examples < 100 or set(done) == set(KINDS) - {"undo"}, done
+    assert examples < 100 or set(done) == {*KINDS, "approved"} - {"undo"}, done
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)

@@ -97,7 +97,7 @@ def test_in_order_and_out_of_it(conn):
     one = delete(conn, 3)
     two = end_observation(conn, 1)["change"]
     three = archive_entity(conn, ATLAS, "done")["change"]
-    four = correct_confidence(conn, 0.5, entity=BOREALIS)["change"]
+    four = correct_confidence(conn, entity=BOREALIS, confidence=0.5)["change"]
     for change in (one, four, three, two):  # none of them needs another
         undo(conn, change)
     found = differing(started, dump(conn))
@@ -110,8 +110,8 @@ def test_in_order_and_out_of_it(conn):
 
 
 def test_two_of_one_row_go_in_order(conn):
-    first = correct_confidence(conn, 0.5, observation=3)["change"]
-    second = correct_confidence(conn, 0.25, observation=3, actor="ana")["change"]
+    first = correct_confidence(conn, observation=3, confidence=0.5)["change"]
+    second = correct_confidence(conn, observation=3, confidence=0.25, actor="ana")["change"]
     third = delete(conn, 3)
     with pytest.raises(
         DependedOn,
@@ -186,7 +186,7 @@ TAKEN = {
         "observation 3 has another valid_to. Another program did that",
     ),
     "gone": (
-        lambda conn: correct_confidence(conn, 0.5, observation=3)["change"],
+        lambda conn: correct_confidence(conn, observation=3, confidence=0.5)["change"],
         "delete from observations where id = 3",
         "observation 3 is not there any more",
     ),
@@ -300,7 +300,7 @@ def test_text_that_is_no_utf8_and_numbers_that_are_none(conn):
     changes = [
         archive_entity(conn, ATLAS, "done", embed=False)["change"],
         end_observation(conn, 3, embed=False)["change"],
-        correct_confidence(conn, 0, observation=3, embed=False)["change"],
+        correct_confidence(conn, observation=3, confidence=0, embed=False)["change"],
         delete(conn, 3, embed=False),
     ]
     name = conn.execute("select distinct entity_name from limbic_changes").fetchall()

@@ -20,7 +20,7 @@ from embedding_helpers import fill_and_sync
 from view_helpers import digest, rows
 
 from datasette_limbic import connection, decay
-from datasette_limbic.actions import log, naming
+from datasette_limbic.actions import described, log
 from datasette_limbic.actions.acting import act
 from datasette_limbic.actions.kinds import KINDS
 from datasette_limbic.cli import acting, limbic
@@ -232,6 +232,22 @@ def test_json_is_the_answer_of_the_library(memory: Path, name: str, tmp_path: Pa
     assert (done["dry_run"], done["change"]) == (False, 1)
 
 
+TYPE = "the type of entity {} was 'Proyecto' and is 'Other'"
+OF_ATLAS = "observation 1, observation 2, observation 3, observation 4 changed"
+# name of the action: all that is said where every entity has another type and every observation
+# another text
+CHANGED = {
+    "archive": [TYPE.format(1), OF_ATLAS],
+    "restore": [TYPE.format(4)],
+    "delete": [TYPE.format(1), TYPE.format(2), "observation 3, observation 5 changed"],
+    "merge": [TYPE.format(1), "observation 2, observation 1 changed"],
+    "end": [TYPE.format(1), "observation 3 changed"],
+    "correct": [TYPE.format(1)],
+    "merge_entities": [TYPE.format(1), TYPE.format(3), OF_ATLAS, "observation 6 changed"],
+    "split": [TYPE.format(1), OF_ATLAS],
+}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_proposal_that_is_out_of_date(memory: Path, name: str) -> None:
     basis = json.loads(run(*words(name, memory), "--json"))["basis"]
@@ -243,7 +259,8 @@ def test_a_proposal_that_is_out_of_date(memory: Path, name: str) -> None:
     for more in (["--yes"], []):
         text = refused(*words(name, memory), "--basis", basis, *more)
         assert "not as it was when it was shown" in text
-        assert "changed" in text or "was 'Proyecto' and is 'Other'" in text
+        for sentence in CHANGED[name]:
+            assert f"{sentence};" in text or f"{sentence}. Look at it again" in text
     assert digest(memory) == before
 
 
@@ -295,7 +312,7 @@ def test_a_file_of_an_earlier_version(memory: Path) -> None:
         (["archive", "Atlas", "--reason", " "], "reason is missing"),
         (["archive", "Atlás", "--reason", "x"], "did you mean 'Atlas'"),
         (["archive", "Old", "--reason", "x"], "'Old' was archived already"),
-        (["archive", "999", "--reason", "x"], "no entity with the name '999'"),
+        (["archive", "999", "--reason", "x"], "no entity with the id 999"),
         (["archive", "9" * 5000, "--reason", "x"], "no entity with the name '9999"),
         (["restore", "Atlas"], "'Atlas' is not archived"),
         (["delete", "3", "99"], "there is no observation 99"),
@@ -488,7 +505,7 @@ def test_what_is_done_is_never_said_to_have_failed(
     def locked(*_: Any) -> Any:
         raise sqlite3.OperationalError("database is locked")
 
-    monkeypatch.setattr(naming, "completed", locked)
+    monkeypatch.setattr(described, "described", locked)
     text = run("delete", memory, 1, "--yes")
     assert f"What it did: datasette limbic changes {memory} 1\n" in text
     assert "\nDone: change 1." in text

@@ -67,7 +67,7 @@ def test_where_nothing_is_added(demo_db: Path) -> None:
     ("args", "code", "words"),
     [
         (["Atlas"], 2, "TEXT"),
-        (["x1", "text", "--id"], 2, "is no id"),
+        (["x1", "text", "--id"], 1, "is no id"),
         (["Atlas", *map(str, range(501))], 1, "501 observations"),
         (["Atlas", "text", "--confidence", "nan"], 1, "confidence is nan"),
     ],

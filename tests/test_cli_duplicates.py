@@ -76,7 +76,7 @@ def test_a_name_of_digits(path):
     written(path, "insert into entities(id, name) values (7, '2026')")
     assert run(path, "2026").startswith("2026 (Generic)")
     assert "No two of them are alike." in run(path, "2026")
-    assert "has no entity with the name '2027'" in run(path, "2027", code=1)
+    assert "has no entity with the id 2027" in run(path, "2027", code=1)
     assert "has no entity with the name" in run(path, "9" * 40, code=1)
 
 

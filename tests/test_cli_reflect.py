@@ -97,7 +97,7 @@ def test_a_bar_on_a_terminal(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert reflect_command.callback is not None
-    reflect_command.callback(database=str(path), kinds=(), as_json=True, config=None)
+    reflect_command.callback(database=str(path), kinds=(), json_wanted=True, config=None)
     assert "reports" in terminal.getvalue()
     assert "insights" in terminal.getvalue()
     assert "100%" in terminal.getvalue()

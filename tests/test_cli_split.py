@@ -88,7 +88,7 @@ def test_digits_are_an_id_before_they_are_a_name(split_db: Path) -> None:
 def test_an_unknown_name(split_db: Path) -> None:
     text = run(split_db, "proyecto átlas", code=1)
     assert "did you mean 'Proyecto Atlas'?" in text
-    assert "no entity with the name '9999'" in run(split_db, "9999", code=1)
+    assert "no entity with the id 9999" in run(split_db, "9999", code=1)
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -195,3 +195,13 @@ def test_no_yes_makes_another(tmp_path: Path, seed: int) -> None:
         assert bridges(path) == []
         left = now
     assert done <= len(first)
+
+
+@pytest.mark.parametrize(("count", "confidence"), [(-3, 1), (-1, 1), (0, 1), (1, 0.5)])
+def test_a_count_below_zero_makes_nobody_surer(
+    tmp_path: Path, count: int, confidence: float
+) -> None:
+    """Any program may have written it."""
+    path = made(tmp_path / "m.db", *old(1), ACCESS.format(1, count, OLD))
+    assert candidates(path) == {1}
+    assert one(path, "archive_candidate:1")["confidence"] == pytest.approx(confidence)

@@ -22,7 +22,7 @@ from datasette_limbic.errors import (
     UnknownEntity,
     UnknownInsight,
 )
-from datasette_limbic.insights import queue
+from datasette_limbic.insights import deciding, queue
 from datasette_limbic.insights.model import KINDS
 
 AT = "2026-11-30 10:00:00"
@@ -84,7 +84,7 @@ def test_one_after_another(path: Path) -> None:
         assert found["previous"] == (order[place - 1] if place else None)
         assert found["next"] == (order[place + 1] if place + 1 < len(order) else None)
         assert (found["position"], found["pending"]) == (place + 1, len(order))
-    decided = on(path, queue.dismiss, order[2], actor="ana")
+    decided = on(path, deciding.dismiss, order[2], actor="ana")
     # it leads on from where it stood
     assert (decided["previous"], decided["next"]) == (order[1], order[3])
     assert (decided["position"], decided["pending"]) == (None, len(order) - 1)
@@ -102,7 +102,7 @@ def test_what_is_shown_of_each(path: Path) -> None:
 
 
 def test_filters_counts_and_pages(path: Path) -> None:
-    on(path, queue.dismiss, id_of(path, "duplicate:1:1"), actor="ana")
+    on(path, deciding.dismiss, id_of(path, "duplicate:1:1"), actor="ana")
     whole = on(path, queue.insights, size=2)
     waits, gone = ({"approved": 0, "pending": 1 - n, "dismissed": n} for n in (0, 1))
     assert whole["counts"] == {kind: gone if kind == "duplicate" else waits for kind in KINDS}
@@ -149,7 +149,7 @@ def test_reading_writes_nothing(path: Path) -> None:
 def test_dismissing(path: Path) -> None:
     number = id_of(path, "duplicate:1:1")
     before = one(path, "duplicate:1:1")
-    found = on(path, queue.dismiss, number, actor="ana", note="  they differ in tone ", now=AT)
+    found = on(path, deciding.dismiss, number, actor="ana", note="  they differ in tone ", now=AT)
     assert found == one(path, "duplicate:1:1")
     assert (found["status"], found["judged_by"], found["judged_at"]) == ("dismissed", "ana", AT)
     assert found["note"] == "they differ in tone"
@@ -162,11 +162,11 @@ def test_dismissing(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "decide", [queue.dismiss, lambda *a, **k: queue.judge(*a, "approved", **k)]
+    "decide", [deciding.dismiss, lambda *a, **k: deciding.judge(*a, "approved", **k)]
 )
 @pytest.mark.parametrize("by", ["ana", None])
 def test_judged_already(path: Path, decide: Any, by: str | None) -> None:
-    on(path, queue.dismiss, 1, actor=by, now=AT)
+    on(path, deciding.dismiss, 1, actor=by, now=AT)
     before = table(path)
     with pytest.raises(Refused) as raised:
         on(path, decide, 1, actor="ben")
@@ -182,7 +182,7 @@ def test_two_people_at_once(path: Path) -> None:
         with closing(connection.connect(path)) as conn:
             start.wait()
             try:
-                said.append(queue.judge(conn, 1, status, actor=actor)["judged_by"])
+                said.append(deciding.judge(conn, 1, status, actor=actor)["judged_by"])
             except Refused as error:
                 said.append(str(error))
 
@@ -206,17 +206,17 @@ def test_what_was_shown_is_what_is_judged(path: Path) -> None:
            " observations where id = 1")  # fmt: skip
     reflected(path)
     with pytest.raises(Refused, match="is not what was shown: its evidence changed at "):
-        on(path, queue.dismiss, shown["id"], digest=shown["digest"])
+        on(path, deciding.dismiss, shown["id"], digest=shown["digest"])
     assert one(path, "duplicate:1:1")["status"] == "pending"
     now = one(path, "duplicate:1:1")
-    assert on(path, queue.dismiss, now["id"], digest=now["digest"])["status"] == "dismissed"
+    assert on(path, deciding.dismiss, now["id"], digest=now["digest"])["status"] == "dismissed"
 
 
 def test_part_of_a_transaction(path: Path) -> None:
     """An action and its approval are written together or not at all."""
     with closing(connection.connect(path)) as conn:
         conn.execute("begin immediate")
-        assert queue.judge(conn, 1, "approved", actor="ana")["status"] == "approved"
+        assert deciding.judge(conn, 1, "approved", actor="ana")["status"] == "approved"
         assert conn.in_transaction
         conn.rollback()
     assert table(path)[0]["status"] == "pending"
@@ -225,8 +225,8 @@ def test_part_of_a_transaction(path: Path) -> None:
 def test_opened_again(path: Path) -> None:
     number = id_of(path, "duplicate:1:1")
     before = table(path)
-    on(path, queue.dismiss, number, actor="ana", note="no", now="2026-11-01 12:00:00")
-    found = on(path, queue.reopen, number, actor="ben", now=AT)
+    on(path, deciding.dismiss, number, actor="ana", note="no", now="2026-11-01 12:00:00")
+    found = on(path, deciding.reopen, number, actor="ben", now=AT)
     assert (found["status"], found["judged_by"], found["note"]) == ("pending", None, None)
     (judged,) = found["judged_before"]
     assert (judged["status"], judged["judged_by"], judged["note"]) == ("dismissed", "ana", "no")
@@ -241,13 +241,13 @@ def test_opened_again(path: Path) -> None:
     with pytest.raises(
         Refused, match=f"waits for a decision already: opened again by ben, at {AT}"
     ):
-        on(path, queue.reopen, number)
+        on(path, deciding.reopen, number)
 
 
 def test_opened_again_and_nothing_raises_it(path: Path) -> None:
     number = id_of(path, "duplicate:1:1")
-    on(path, queue.dismiss, number)
-    on(path, queue.reopen, number)
+    on(path, deciding.dismiss, number)
+    on(path, deciding.reopen, number)
     change(path, "delete from observations where id = 2")
     assert reflected(path)["total"]["withdrawn"] == 1
     with pytest.raises(UnknownInsight):
@@ -256,7 +256,7 @@ def test_opened_again_and_nothing_raises_it(path: Path) -> None:
 
 def test_what_waits_cannot_be_opened(path: Path) -> None:
     with pytest.raises(Refused, match=r"waits for a decision already$"):
-        on(path, queue.reopen, 1)
+        on(path, deciding.reopen, 1)
 
 
 def test_what_is_in_effect_is_to_be_undone_first(path: Path) -> None:
@@ -268,18 +268,18 @@ def test_what_is_in_effect_is_to_be_undone_first(path: Path) -> None:
         f" values (7, 'restore', 's', '{{}}', '{{}}', {number})",
     )
     with pytest.raises(Refused, match=r"approved by ana at .* carried out as change 7: undo that"):
-        on(path, queue.reopen, number)
+        on(path, deciding.reopen, number)
     change(
         path,
         "insert into limbic_changes(id, action, summary, before, after, insight_id, undoes)"
         f" values (8, 'undo', 's', '{{}}', '{{}}', {number}, 7)",
         "update limbic_changes set undone_by = 8 where id = 7",
     )
-    assert on(path, queue.reopen, number)["status"] == "pending"
+    assert on(path, deciding.reopen, number)["status"] == "pending"
 
 
 @pytest.mark.parametrize("number", [0, 999, -1, 1 << 70, True, "1", None, 1.0])
-@pytest.mark.parametrize("ask", [queue.insight, queue.dismiss, queue.reopen])
+@pytest.mark.parametrize("ask", [queue.insight, deciding.dismiss, deciding.reopen])
 def test_no_such_insight(path: Path, ask: Any, number: Any) -> None:
     before = path.read_bytes()
     with pytest.raises(UnknownInsight, match="no insight"):
@@ -289,8 +289,8 @@ def test_no_such_insight(path: Path, ask: Any, number: Any) -> None:
 
 def test_a_long_note(path: Path) -> None:
     with pytest.raises(BadParameter, match="1,001 characters"):
-        on(path, queue.dismiss, 1, note="x" * 1001)
-    assert on(path, queue.dismiss, 1, note="\ud800" + "é" * 999)["note"] == "\ufffd" + "é" * 999
+        on(path, deciding.dismiss, 1, note="x" * 1001)
+    assert on(path, deciding.dismiss, 1, note="\ud800" + "é" * 999)["note"] == "\ufffd" + "é" * 999
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_what_an_import_brought(path: Path, evidence: str) -> None:
     except ValueError:
         facts = evidence
     assert found["facts"] == facts
-    judged = on(path, queue.dismiss, 90, actor="ana", note="hm")
+    judged = on(path, deciding.dismiss, 90, actor="ana", note="hm")
     assert (judged["facts"], judged["note"]) == (facts, "hm")
-    opened = on(path, queue.reopen, 90)
+    opened = on(path, deciding.reopen, 90)
     assert (opened["facts"], opened["note"]) == (facts, None)
     assert reflected(path)["total"]["unchanged"] == len(KEYS)
     assert on(path, queue.insight, 90) == opened
@@ -326,7 +326,11 @@ def test_an_entity_that_is_gone(path: Path) -> None:
 
 def test_no_memory(tmp_path: Path) -> None:
     with closing(connection.connect(tmp_path / "none.db", create=True)) as conn:
-        for ask in (queue.insights, lambda c: queue.insight(c, 1), lambda c: queue.dismiss(c, 1)):
+        for ask in (
+            queue.insights,
+            lambda c: queue.insight(c, 1),
+            lambda c: deciding.dismiss(c, 1),
+        ):
             with pytest.raises(NotAMemory):
                 ask(conn)
 
@@ -336,4 +340,4 @@ def test_rows_by_name_as_datasette_has_them(path: Path) -> None:
         conn.row_factory = sqlite3.Row
         assert [row["id"] for row in queue.insights(conn)["insights"]] == listed(path)
         assert queue.insight(conn, 2) == on(path, queue.insight, 2)
-        assert queue.dismiss(conn, 2, actor="ana")["status"] == "dismissed"
+        assert deciding.dismiss(conn, 2, actor="ana")["status"] == "dismissed"

@@ -34,7 +34,7 @@ from datasette_limbic import connection, schema
 from datasette_limbic.errors import BadParameter, NotAMemory
 from datasette_limbic.exporting import export_full
 from datasette_limbic.importing import import_files
-from datasette_limbic.insights import history, model, queue, reflecting, staging
+from datasette_limbic.insights import deciding, history, model, queue, reflecting, staging
 from datasette_limbic.insights.differences import what_changed
 from datasette_limbic.insights.reflecting import reflect
 
@@ -327,7 +327,7 @@ def test_an_export_carries_the_judgements(path: Path, tmp_path: Path) -> None:
     judge_all(path)
     change(path, says(50, SAME))
     reflected(path)
-    on(path, queue.dismiss, id_of(path, "duplicate:1:1"), actor="ben", note="they differ")
+    on(path, deciding.dismiss, id_of(path, "duplicate:1:1"), actor="ben", note="they differ")
     change(path, says(51, SAME))
     reflected(path)
     export, copy = tmp_path / "full.ndjson", tmp_path / "copy.db"

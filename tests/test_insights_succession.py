@@ -17,7 +17,7 @@ from datasette_limbic import connection
 from datasette_limbic.actions.acting import act
 from datasette_limbic.exporting import export_full
 from datasette_limbic.importing import import_files
-from datasette_limbic.insights import model, queue
+from datasette_limbic.insights import deciding, model
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_judged_ones_come_before_those_that_wait(path: Path) -> None:
         ),
     )
     number = id_of(path, "duplicate:1:1")
-    on(path, queue.dismiss, number)
+    on(path, deciding.dismiss, number)
     do(path, "delete", {"observations": [1]})
     assert counts(reflected(path))["withdrawn"] >= 1
     assert id_of(path, "duplicate:1:2") == number
@@ -199,12 +199,12 @@ def test_ours_and_theirs_under_one_key(path: Path, tmp_path: Path, status: str |
 def test_a_copy_that_was_judged_elsewhere(path: Path, tmp_path: Path) -> None:
     """The very same findings: what waits here stands as it was judged there, and no more."""
     other = Path(shutil.copy(path, tmp_path / "other.db"))
-    on(path, queue.dismiss, id_of(path, "bridge:20"), actor="here")
+    on(path, deciding.dismiss, id_of(path, "bridge:20"), actor="here")
     change(path, ("update observations set content = ? where id = 2", [SAME + "!"]))
     reflected(path)
-    on(other, queue.dismiss, id_of(other, "contradiction:3:4"), actor="there", note="both hold")
-    on(other, queue.judge, id_of(other, "bridge:20"), "approved", actor="there")
-    on(other, queue.dismiss, id_of(other, "duplicate:1:1"), actor="there")
+    on(other, deciding.dismiss, id_of(other, "contradiction:3:4"), actor="there", note="both hold")
+    on(other, deciding.judge, id_of(other, "bridge:20"), "approved", actor="there")
+    on(other, deciding.dismiss, id_of(other, "duplicate:1:1"), actor="there")
     before = {row["key"]: row for row in table(path)}
     file = exported(other, tmp_path / "other.ndjson")
     found = imported(path, file)
@@ -219,7 +219,7 @@ def test_a_copy_that_was_judged_elsewhere(path: Path, tmp_path: Path) -> None:
         k: v for k, v in before.items() if k != "contradiction:3:4"
     }
     # taken back here, it is not judged by the same file again
-    on(path, queue.reopen, id_of(path, "contradiction:3:4"))
+    on(path, deciding.reopen, id_of(path, "contradiction:3:4"))
     imported(path, file)
     assert one(path, "contradiction:3:4")["status"] == "pending"
 

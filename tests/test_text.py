@@ -20,6 +20,7 @@ from datasette_limbic.text import (
     fts_terms,
     fts_tokens,
     normalise,
+    shows,
     storable,
     text_containment,
     word_tokens,
@@ -362,3 +363,15 @@ def test_stored_text_comes_back(text):
 )
 def test_counted(count, expected):
     assert counted(count, "pair", "pairs") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a", True), ("字", True), ("👩\u200d💻", True), ("-", True),
+     ("\u0301a", True), ("\ue000", True),
+     ("", False), (" \u00a0\u3000", False), ("\u200b\ufeff", False), ("\u202e\u202c", False),
+     ("\ufe0f", False), ("\U000e0100", False), ("\u3164\uffa0", False), ("\u2800", False),
+     ("\x00\x1b", False), ("\ufffd", False)],
+)  # fmt: skip
+def test_whether_anything_shows(text: str, expected: bool) -> None:
+    assert shows(text) is expected

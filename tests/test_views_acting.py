@@ -46,6 +46,7 @@ from view_helpers import (
 from datasette_limbic import connection, permissions
 from datasette_limbic.actions import kinds
 from datasette_limbic.actions.acting import Action, act
+from datasette_limbic.errors import Busy, NotRecorded
 from datasette_limbic.views import acting, diff_display
 
 ARCHIVE = {"entity": ATLAS, "reason": "done"}
@@ -449,6 +450,20 @@ async def test_what_is_refused(
         ("split", {"arguments": '{"children": 5}', "children.0.name": "x"}, 400, "list of objects"),
         ("merge", {"entity": "8", "clusters.0.keep": "14"}, 400, "there are 0 clusters"),
         ("merge", {"entity": "8", "place.3": "1"}, 400, "unknown field place.3"),
+        ("delete", {}, 400, "nothing would be deleted: tick at least one observation"),
+        ("delete", {"arguments": "{}"}, 400, "tick at least one observation"),
+        (
+            "split",
+            {"arguments": '{"children": [{"observations": [[]]}]}', "place.3": "0"},
+            400,
+            "observations of a child is [[]]: use a list of ids",
+        ),
+        (
+            "merge",
+            {"arguments": '{"clusters": [{"keep": 1, "remove": [{}]}]}', "clusters.0.remove": "2"},
+            400,
+            "remove of a cluster is [{}]: use a list",
+        ),
         ("undo", {"change": "7"}, 404, "no change 7"),
         ("nothing", {"change": "7"}, 404, "no action 'nothing'"),
     ],
@@ -481,6 +496,31 @@ async def test_only_post_acts(method: str, acted: Path, make_datasette: Any) -> 
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
     assert digest(acted) == before
+
+
+@pytest.mark.parametrize("path", ["actions/archive", "reflect", "reviewed", "feedback"])
+async def test_a_person_who_opens_the_address_of_a_form_gets_a_page(
+    path: str, acted: Path, make_datasette: Any
+) -> None:
+    more = {"databases": {"acted": {"allow": {"id": "root"}}}}
+    datasette = editing_datasette(make_datasette, acted)
+    hidden = editing_datasette(make_datasette, acted, more=more)
+    headers = {"accept": "text/html,application/xhtml+xml"}
+    address = f"{base(acted)}/{path}"
+    page = await get(datasette, address, headers=headers)
+    assert page.status_code == 405
+    assert page.headers["allow"] == "POST"
+    assert page.headers["content-type"].startswith("text/html")
+    assert "GET is not answered here: use POST" in said(page)
+    assert "forms of other pages lead: go back to the one you were on." in said(page)
+    assert f'href="{base(acted)}">Memory overview</a>' in page.text
+    # a program, and an address that is JSON's, get that
+    for other, sent in ((address, {}), (f"{address}.json", headers)):
+        found = await get(datasette, other, headers=sent)
+        assert (found.status_code, found.json()["ok"]) == (405, False)
+    # whoever may not see the database learns nothing of it
+    page = await get(hidden, address, headers=headers)
+    assert (page.status_code, base(acted) in page.text) == (405, False)
 
 
 async def test_a_database_that_is_no_memory(tmp_path: Path, make_datasette: Any) -> None:
@@ -543,11 +583,14 @@ async def test_two_yeses(acted: Path, make_datasette: Any) -> None:
 
 async def test_an_insight_is_approved_with_it(acted: Path, make_datasette: Any) -> None:
     datasette = editing_datasette(make_datasette, acted)
-    page = await submit(datasette, acted, "archive", arguments_of(ARCHIVE, insight="1"))
+    part = [{"name": "Part", "observations": [3]}]
+    fields = {"arguments": json.dumps({"entity": ATLAS, "children": part}), "insight": "1"}
+    page = await submit(datasette, acted, "split", fields)
     assert "status: pending → becomes approved" in said(page)
-    assert (
-        await submit(datasette, acted, "archive", form_of(page.text, "archive"))
-    ).status_code == 303
+    other = await submit(datasette, acted, "archive", arguments_of(ARCHIVE, insight="1"))
+    assert other.status_code == 409
+    assert "not what insight 1 (Split Atlas) proposes: split" in said(other)
+    assert (await submit(datasette, acted, "split", form_of(page.text, "split"))).status_code == 303
     assert rows(acted, "select status, judged_by from limbic_insights where id = 1") == [
         ("approved", "agent")
     ]
@@ -590,12 +633,63 @@ async def test_a_locked_database(acted: Path, make_datasette: Any) -> None:
         assert found["error"].endswith("locked. Send it again")
         page = await submit(datasette, acted, "archive", arguments_of(ARCHIVE, approve="1"))
         assert page.status_code == 503
+        assert "Not done. Nothing was changed" in said(page)
         assert "locked. Send it again" in said(page)
+        assert "Below is what would happen now, with the button to try again." in said(page)
+        assert "reason: – → becomes done" in said(page)
+        fields = form_of(page.text, "archive")
     finally:
         other.rollback()
         other.close()
     assert digest(acted) == before
-    assert (await post_json(datasette, url(acted, "archive"), ARCHIVE))["change"] == 1
+    # the page is no dead end: the same button does it now
+    assert (await submit(datasette, acted, "archive", fields)).status_code == 303
+    assert rows(acted, "select action from limbic_changes") == [("archive",)]
+
+
+@pytest.mark.usefixtures("impatient_connections")
+async def test_a_file_that_nobody_may_read_meanwhile(
+    acted: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not even the diff can be made, what was asked for is on the page all the same."""
+    datasette = editing_datasette(make_datasette, acted)
+    await datasette.invoke_startup()
+    read = Action.read
+    fails = [sqlite3.OperationalError("database is locked"), NotRecorded("nothing was changed: x")]
+
+    def disturbed(action: Action, conn: Any) -> Any:
+        if not fails:
+            return read(action, conn)
+        raise fails.pop()
+
+    monkeypatch.setattr(Action, "read", disturbed)
+    page = await submit(datasette, acted, "archive", arguments_of(ARCHIVE, approve="1"))
+    assert page.status_code == 503
+    assert "Not done. Nothing was changed: x." in said(page)
+    assert "Try again It shows what would happen first." in said(page)
+    fields = form_of(page.text, "archive")
+    assert "approve" not in fields
+    again = await submit(datasette, acted, "archive", fields)
+    assert "reason: – → becomes done" in said(again)
+
+
+@pytest.mark.parametrize("error", [Busy("too much is being compared"), NotRecorded("x")])
+async def test_a_look_that_has_to_wait_is_asked_for_again(
+    error: Exception, acted: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = acting.WORKER.run
+
+    async def busy(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(acting.WORKER, "run", busy)
+    datasette = editing_datasette(make_datasette, acted)
+    page = await submit(datasette, acted, "merge", arguments_of({"entity": LIKE}))
+    assert page.status_code == 503
+    assert "Not done." in said(page)
+    monkeypatch.setattr(acting.WORKER, "run", run)
+    again = await submit(datasette, acted, "merge", form_of(page.text, "merge"))
+    assert (again.status_code, "Nothing has been changed yet." in said(again)) == (200, True)
 
 
 async def test_the_model_fails(
@@ -826,3 +920,49 @@ async def test_the_connection_for_a_proposal_is_closed(
     for conn in made:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             conn.execute("select 1")
+
+
+UNSEEN = (
+    "\u200b",
+    "\u2060\ufeff",
+    "\u00ad \u200d",
+    "\u202e",
+    "\u3164",
+    "\u034f\ufe0f",
+    "\x01",
+    "\ufffd",
+)
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+async def test_a_name_of_nothing_that_can_be_seen(
+    name: str, acted: Path, make_datasette: Any
+) -> None:
+    datasette = editing_datasette(make_datasette, acted)
+    child = {"name": name, "observations": [3]}
+    body = {"entity": ATLAS, "children": [child], "dry_run": True}
+    found = await post_json(datasette, url(acted, "split"), body, 400)
+    assert "nothing of it can be seen" in found["error"]
+    child["name"] = f"a{name}b"
+    await post_json(datasette, url(acted, "split"), body)
+
+
+async def test_no_page_holds_nul(acted: Path, make_datasette: Any) -> None:
+    """A text of another program may hold U+0000, which no HTML may."""
+    write(
+        acted,
+        ("update observations set content = 'Ma' || char(0) || 'ps' where id = 3", []),
+        ("update entities set name = 'At' || char(0) || 'las' where id = 1", []),
+    )
+    datasette = editing_datasette(make_datasette, acted)
+    shown = [await submit(datasette, acted, "delete", arguments_of({"observations": [3]}))]
+    await post_json(datasette, url(acted, "delete"), {"observations": [3]})
+    for path in ("/changes", "/changes/1", f"/entity/{ATLAS}", f"/split/{ATLAS}", "/review", ""):
+        shown.append(await get(datasette, base(acted) + path, cookies=browser(datasette)))
+    for response in shown:
+        assert response.status_code == 200
+        assert "\0" not in response.text
+    assert "Ma\ufffdps" in shown[0].text
+    assert "At\ufffdlas" in shown[3].text
+    wrong = await get(datasette, f"{base(acted)}/split/x~00y", cookies=browser(datasette))
+    assert (wrong.status_code, "\0" in wrong.text) == (404, False)

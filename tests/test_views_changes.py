@@ -331,7 +331,9 @@ async def test_a_log_that_another_program_wrote(acted: Path, make_datasette: Any
 # who may read it ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("denied", ["limbic_changes", "observations", "entities", "entity_access"])
+@pytest.mark.parametrize(
+    "denied", ["limbic_changes", "limbic_insights", "observations", "entities", "entity_access"]
+)
 async def test_whoever_may_not_view_what_it_is_made_of_sees_nothing_of_it(
     denied: str, logged: Path, make_datasette: Any
 ) -> None:
@@ -356,7 +358,7 @@ async def test_whoever_may_not_view_what_it_is_made_of_sees_nothing_of_it(
             allowed = await get(datasette, f"/acted{path}{suffix}", cookies=root)
             assert allowed.status_code == 200
     # and no tab leads there
-    if denied == "limbic_changes":
+    if denied in ("limbic_changes", "limbic_insights"):
         page = await get(datasette, base(logged))
         assert f'href="{base(logged)}/changes"' not in page.text
         assert f'href="{base(logged)}/search"' in page.text
@@ -374,3 +376,49 @@ async def test_the_log_shows_what_was_deleted_to_those_who_may(
     datasette = editing_datasette(make_datasette, logged)
     for path in ("/-/limbic/changes/7", "/-/limbic/changes/7.json", "/limbic_changes/7.json"):
         assert SECRET in (await get(datasette, f"/acted{path}")).text, path
+
+
+FINDING = "Zyxw is to be split"
+
+
+async def test_titles_of_findings_are_for_those_who_may_view_findings(
+    acted: Path, make_datasette: Any
+) -> None:
+    write(acted, ("update limbic_insights set title = ?", [FINDING]))
+    with opened(acted) as conn:
+        act(conn, *ARGUMENTS["split"], insight=1, actor="ana")
+    hidden = {"databases": {"acted": {"tables": {"limbic_insights": {"allow": {"id": "root"}}}}}}
+    datasette = editing_datasette(make_datasette, acted, more=hidden)
+    if ONE_POINT_ZERO:
+        datasette.root_enabled = True
+    await datasette.invoke_startup()
+    root = as_actor(datasette, {"id": "root"})
+    agent = as_actor(datasette, AGENT)
+    seen = []
+    for path in (
+        "/-/limbic/changes",
+        "/-/limbic/changes/1",
+        "/limbic_changes",
+        "/limbic_changes/1",
+        "/limbic_insights",
+        "/-/limbic/review",
+        "/-/limbic/review/1",
+    ):
+        for suffix in ("", ".json"):
+            response = await get(datasette, f"/acted{path}{suffix}", cookies=agent)
+            assert response.status_code == 403, path
+            assert FINDING not in response.text
+            allowed = await get(datasette, f"/acted{path}{suffix}", cookies=root)
+            assert allowed.status_code == 200
+            seen.append(FINDING in allowed.text)
+    assert seen[2:4] == [True, True]  # the page of the change and its JSON have it
+
+
+async def test_the_key_of_the_way_back(logged: Path, make_datasette: Any) -> None:
+    """``u`` leads to the undo on this page too, whose script is loaded."""
+    datasette = editing_datasette(make_datasette, logged)
+    page = (await get(datasette, f"{base(logged)}/changes/6", cookies=browser(datasette))).text
+    [script] = re.findall(r'<script src="([^"]*/limbic_review.js)" defer>', page)
+    assert (await get(datasette, script)).status_code == 200
+    [button] = re.findall(r'<button[^>]* data-limbic-key="u">([^<]*)', page)
+    assert button == "Undo…"

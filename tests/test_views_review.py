@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ from view_helpers import (
 from datasette_limbic import connection, permissions
 from datasette_limbic.actions import log
 from datasette_limbic.actions.acting import act
-from datasette_limbic.insights import queue
+from datasette_limbic.insights import deciding
+from datasette_limbic.views import reflecting
 from datasette_limbic.views.tabs import REVIEW_TABLES
 
 OTHER = {"id": "other"}
@@ -126,8 +128,8 @@ FILTERED = {
 async def test_filters(queued: Path, make_datasette: Any) -> None:
     datasette = editing_datasette(make_datasette, queued)
     number = ids(queued)
-    on(queued, queue.judge, number["bridge"], "approved", actor="ana")
-    on(queued, queue.dismiss, number["split"], actor="ana")
+    on(queued, deciding.judge, number["bridge"], "approved", actor="ana")
+    on(queued, deciding.dismiss, number["split"], actor="ana")
     for query, kinds in FILTERED.items():
         found = await get_json(datasette, f"{base(queued)}/review.json?{query}")
         assert {row["kind"] for row in found["insights"]} == kinds, query
@@ -153,7 +155,10 @@ async def test_empty_queues_say_which(queued: Path, empty_db: Path, make_dataset
     datasette = editing_datasette(make_datasette, queued, empty_db)
     said = words(await look(datasette, review(empty_db)))
     assert "Nothing has been raised yet." in said
-    assert "“Look again” turns what the reports have found into this queue" in said
+    assert (
+        "“Look now” reads what is kept of the reports; the command datasette limbic reflect "
+        "empty.db compares what changed first." in said
+    )
     assert "datasette limbic reflect empty.db" in said
     assert "Not looked through yet." in said
     judge_all(queued)
@@ -165,6 +170,7 @@ async def test_empty_queues_say_which(queued: Path, empty_db: Path, make_dataset
     # without the permission nothing is told to press
     said = words(await look(datasette, review(empty_db), actor=OTHER))
     assert "Look again" not in said
+    assert "Look now" not in said
     assert "this needs the permission limbic-edit" in said
 
 
@@ -214,7 +220,7 @@ async def test_a_decision_shows_exactly_what_a_yes_does(
     fields = form(html, review(queued, number))
     following = found["insight"]["next"] or ids(queued)["contradiction"]
     if kind == "engrama:2":
-        assert (found["proposal"], found["options"]) == (None, {})
+        assert (found["answer"], found["options"]) == (None, {})
         assert "changes nothing else" in words(html)
         answer = await send(datasette, review(queued, number), {**fields, "decision": "approve"})
         assert where(answer) == (review(queued, following), {"judged": [str(number)]})
@@ -222,13 +228,13 @@ async def test_a_decision_shows_exactly_what_a_yes_does(
         assert rows(queued, "select * from limbic_changes") == []
         return
     name, sql = DONE[kind]
-    assert found["proposal"]["action"] == name
-    assert found["proposal"]["insight"] == number
-    assert found["proposal"]["dry_run"] is True
-    shown = [row for row in found["proposal"]["diff"]["rows"] if row["table"] != "limbic_insights"]
+    assert found["answer"]["action"] == name
+    assert found["answer"]["insight"] == number
+    assert found["answer"]["dry_run"] is True
+    shown = [row for row in found["answer"]["diff"]["rows"] if row["table"] != "limbic_insights"]
     assert html.count("<li><span") == len(shown) > 0
-    assert re.sub(r"\s+", " ", found["proposal"]["summary"])[:60] in words(html)
-    for warning in found["proposal"]["warnings"]:
+    assert re.sub(r"\s+", " ", found["answer"]["summary"]).split(" at 20")[0] in words(html)
+    for warning in found["answer"]["warnings"]:
         assert warning in words(html)
     assert rows(queued, sql) == [(0,)] or kind == "engrama:1"
     answer = await send(datasette, review(queued, number), {**fields, "decision": "approve"})
@@ -243,9 +249,9 @@ async def test_a_decision_shows_exactly_what_a_yes_does(
     # exactly what was shown, but for ids that were not there yet
     with closing(connection.connect(queued, readonly=True)) as conn:
         detail = log.change_detail(conn, 1)["diff"]
-    assert detail["counts"] == found["proposal"]["diff"]["counts"]
+    assert detail["counts"] == found["answer"]["diff"]["counts"]
     assert [(r["what"], r["table"]) for r in detail["rows"]] == [
-        (r["what"], r["table"]) for r in found["proposal"]["diff"]["rows"]
+        (r["what"], r["table"]) for r in found["answer"]["diff"]["rows"]
     ]
     # the next page says what was done, and leads to undoing it
     html = await look(datasette, answer.headers["location"])
@@ -400,7 +406,7 @@ async def test_raised_again_says_what_was_judged_and_what_changed(
     queued: Path, make_datasette: Any
 ) -> None:
     number = ids(queued)["contradiction"]
-    on(queued, queue.dismiss, number, actor="ana", note="both of them")
+    on(queued, deciding.dismiss, number, actor="ana", note="both of them")
     write(queued, ("update observations set content = 'Status: shut' where id = 4", []))
     reflected(queued)
     assert status(queued, number) == "pending"
@@ -420,7 +426,7 @@ async def test_what_no_longer_applies_can_be_dismissed(queued: Path, make_datase
     with closing(connection.connect(queued)) as conn:
         act(conn, "archive", {"entity": 30, "reason": "done elsewhere"})
     found = await get_json(datasette, f"{review(queued, number)}.json")
-    assert found["proposal"] is None
+    assert found["answer"] is None
     assert "is archived" in found["refused"]
     html = await look(datasette, review(queued, number))
     assert "It cannot be approved" in words(html)
@@ -529,15 +535,15 @@ async def test_decisions_in_json(queued: Path, make_datasette: Any) -> None:
     datasette = editing_datasette(make_datasette, queued)
     number = ids(queued)
     found = await get_json(datasette, f"{review(queued, number['split'])}.json")
-    first = found["proposal"]["arguments"]["children"][0]
+    first = found["answer"]["arguments"]["children"][0]
     first["name"] = "Only this"
     body = {
         "decision": "approve",
-        "basis": found["proposal"]["basis"],
+        "basis": found["answer"]["basis"],
         "arguments": {"children": [first]},
     }
     done = await post_json(datasette, f"{review(queued, number['split'])}.json", body)
-    assert done["change"] == 1
+    assert (done["change"]["id"], done["answer"]["change"]) == (1, 1)
     assert done["answer"]["action"] == "split"
     assert done["insight"]["status"] == "approved"
     assert done["next"] == found["insight"]["next"]
@@ -586,6 +592,10 @@ BAD: list[tuple[Any, Any, int, str]] = [
         ("split", {"decision": "dismiss", "note": 5}, 400, "note is 5"),
         ("split", {"decision": "dismiss", "note": "x" * 1001}, 400, "use at most 1,000"),
         ("split", {"decision": "dismiss", "digest": 5}, 400, "digest is 5"),
+        ("split", {"decision": "dismiss", "arguments": {"children": []}}, 400,
+         "children is for approving"),
+        ("split", {"decision": "reopen", "basis": "x"}, 400, "basis is for approving"),
+        ("split", {"decision": "approve", "note": "x"}, 400, "leave it out here"),
         ("split", {"decision": "approve", "basis": "none"}, 400, "none of a proposal"),
         ("split", {"decision": "approve", "embed": 1}, 400, "embed is 1"),
         ("split", {"decision": "reopen"}, 409, "waits for a decision already"),
@@ -629,6 +639,9 @@ FORMS: list[tuple[dict[str, str], int, str]] = [
     ({"decision": "approve", "actor": "root"}, 400, "unknown field actor"),
     ({"decision": "approve", "arguments": "{"}, 400, "no JSON"),
     ({"decision": "approve", "arguments": '{"entity": 1}'}, 400, "unknown argument entity"),
+    # what was written is still there
+    ({"decision": "approve", "note": "my reasons"}, 400, "leave it out here"),
+    ({"decision": "approve", "note": "my reasons"}, 400, "my reasons"),
 ]
 
 
@@ -778,7 +791,7 @@ async def test_an_immutable_file(queued: Path, make_datasette: Any) -> None:
 async def test_a_locked_file(
     queued: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(reflecting, "WAITS_MS", 50)
     datasette = editing_datasette(make_datasette, queued)
     number = ids(queued)
     html = await look(datasette, review(queued, number["bridge"]))
@@ -793,7 +806,9 @@ async def test_a_locked_file(
             answer = await send(datasette, review(queued, number["bridge"]), {**fields, **body})
             assert answer.status_code == 503
             assert "Send it again" in words(answer.text)
+        begun = time.monotonic()
         found = await post_json(datasette, f"{base(queued)}/reflect", {}, 503)
+        assert time.monotonic() - begun < 3  # not as long as a command waits
         assert "Send it again" in found["error"]
         other.rollback()
     assert status(queued, number["bridge"]) == "pending"
@@ -850,6 +865,8 @@ async def test_a_report_is_marked_as_looked_through(queued: Path, make_datasette
     url = f"{base(queued)}/reviewed"
     found = await post_json(datasette, url, {})
     assert found["by"] == "agent"
+    wrong = await post_json(datasette, url, {"x": 1}, 400)
+    assert wrong["error"] == "unknown key x: send {}"
     html = await look(datasette, f"{base(queued)}/consolidation")
     assert "by agent" in words(html)
     answer = await send(datasette, url, form(html, url), actor=AGENT)

@@ -55,7 +55,8 @@ def act(
 
     ``basis`` is that of an answer to ``dry_run``: where given, and what it was worked out from is
     another than it was, StaleProposal says what changed. ``actor`` is who said yes, ``insight``
-    the id of the finding in the review queue that this answers, which becomes approved. With
+    the id of the finding in the review queue that this answers, which becomes approved: refused
+    unless this is what the finding proposes, with what may be chosen of it. With
     ``embed`` False no model is called, and what changed is left to the next sync.
 
     The answer: ``action``, ``dry_run``, ``change`` (the number under which it can be undone, None
@@ -91,6 +92,7 @@ class Action:
         basis: str | None = None,
         actor: str | None = None,
         insight: int | None = None,
+        digest: str | None = None,
         embed: bool = True,
         settings: Settings | None = None,
     ) -> None:
@@ -98,6 +100,8 @@ class Action:
         self.arguments = dict(arguments)
         self.given = None if basis is None else _read_basis(basis)
         self.actor, self.insight = actor, insight
+        self.digest = digest
+        """Of the insight as it was shown."""
         self.settings = settings or Settings()
         self.embedded = Embedded(self.settings, wanted=embed)
         self.plan: Plan | None = None
@@ -138,7 +142,8 @@ class Action:
         changed = plan.basis.changes_since(self.given) if self.given is not None else []
         if changed:
             raise _stale("; ".join(changed[:MAX_SAID]))
-        if judged is not None:
+        if self.insight is not None and judged is not None:
+            judging.refuse_other(conn, self.insight, plan)
             plan = replace(plan, changes=(*plan.changes, judged))
         applying.refuse_unfit(conn, plan)
         return plan
@@ -147,7 +152,7 @@ class Action:
         """The insight that this answers, approved."""
         if self.insight is None:
             return None
-        return judging.judged(conn, self.insight, "approved", self.actor, now)
+        return judging.judged(conn, self.insight, "approved", self.actor, now, digest=self.digest)
 
     def embed(self) -> None:
         """Embed what is needed; needs no connection. Raises NotEmbedded where the model fails."""

@@ -183,7 +183,7 @@ def _resolved(plan: Plan, ids: dict[New, int]) -> Plan:
         after = None if change.after is None else _mapped(change.after, ids)
         if after is not None and change.before is None:
             after = {**dict(zip(rows.TABLES[change.table].key, key, strict=True)), **after}
-        changes.append(RowChange(change.table, key, change.before, after, change.shown))
+        changes.append(replace(change, key=key, after=after))
     return replace(plan, changes=tuple(changes), entity_id=number(plan.entity_id))
 
 

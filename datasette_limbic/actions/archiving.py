@@ -13,10 +13,9 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import BadParameter, Refused
 from ..health.bridges import Side, cut_apart
-from ..text import counted, storable
+from ..text import counted, short, storable
 from . import basis, rows
 from .model import Plan, Row, update
-from .saying import short
 
 MAX_REASON = 1000
 _SIDES = 3

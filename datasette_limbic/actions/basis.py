@@ -17,9 +17,9 @@ from typing import Any
 
 from ..errors import BadParameter
 from ..exporting.values import dumps
+from ..text import listed
 
 MAX_BYTES = 16 * 1024 * 1024
-MAX_SAID = 5
 # What is found or counted beside a row: it moves by itself and makes no proposal untrue.
 _BESIDE = frozenset(("similarity_flag", "updated_at", "last_activity_at"))
 _SHOWN = ("name", "entity_type", "archived_at", "valid_from", "valid_to", "confidence")
@@ -38,7 +38,7 @@ class Basis:
     """Digests of rows, and of each entity the values that a person would miss.
 
     ``members``: entity id → the ids of all of its observations with their digests, where one that
-    came meanwhile counts. ``rows``: "table id" → digest, of single rows, and of what is only
+    came meanwhile counts. ``rows``: "observation 3" → digest, of single rows, and of what is only
     missed as a whole, such as "the relations of entity 3".
     """
 
@@ -83,7 +83,8 @@ def make(
     rows: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
     together: Mapping[str, Any] | None = None,
 ) -> Basis:
-    """The basis of whole rows: entities, all observations of some entity, single rows by table.
+    """The basis of whole rows: entities, all observations of some entity, single rows by
+    what one of them is called.
 
     ``together``: what is one digest however much it is, by what it is called in a sentence.
     """
@@ -93,11 +94,7 @@ def make(
             str(number): {str(row["id"]): digest(row) for row in owned}
             for number, owned in (members or {}).items()
         },
-        {
-            f"{table.removesuffix('s')} {row['id']}": digest(row)
-            for table, some in (rows or {}).items()
-            for row in some
-        }
+        {f"{what} {row['id']}": digest(row) for what, some in (rows or {}).items() for row in some}
         | {what: _digest(value) for what, value in (together or {}).items()},
     )
 
@@ -155,11 +152,7 @@ def _compared(was: Mapping[str, str], now: Mapping[str, str], what: str) -> list
         ("came", [key for key in now if key not in was]),
     )
     return [
-        _said(f"{what} {key}".strip() for key in keys) + f" {verb}" for verb, keys in groups if keys
+        listed([f"{what} {key}".strip() for key in keys]) + f" {verb}"
+        for verb, keys in groups
+        if keys
     ]
-
-
-def _said(keys: Iterable[str]) -> str:
-    every = list(keys)
-    more = f" and {len(every) - MAX_SAID:,} more" if len(every) > MAX_SAID else ""
-    return ", ".join(every[:MAX_SAID]) + more

@@ -12,9 +12,9 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import BadParameter, Refused
+from ..text import short
 from . import basis, rows
 from .model import Plan, update
-from .saying import short
 
 
 def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Plan:
@@ -67,7 +67,7 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
                 "entities", (owner["id"],), owner, ("name",), updated_at=now, last_activity_at=now
             ),
         ),
-        basis.make([owner], rows={"observations": [row]}),
+        basis.make([owner], rows={"observation": [row]}),
         owner["id"],
         owner["name"],
         {"observation": number, "confidence": confidence},

@@ -13,10 +13,9 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..reports.queries import current
-from ..text import counted
+from ..text import counted, listed, short
 from . import basis, merged, rows
 from .model import Plan, Row, RowChange
-from .saying import short
 from .settling import PAIRS, settled
 
 MAX_OBSERVATIONS = 10_000
@@ -48,9 +47,9 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
     names = [rows.named(row) for row in owners]
     return Plan(
         "delete",
-        f"Delete {counted(len(ids), 'observation', 'observations')} of {rows.listed(names)}",
+        f"Delete {counted(len(ids), 'observation', 'observations')} of {listed(names)}",
         tuple(settled(conn, changes)),
-        basis.make(owners, rows={"observations": found.values()}),
+        basis.make(owners, rows={"observation": found.values()}),
         owners[0]["id"] if len(owners) == 1 else None,
         owners[0]["name"] if len(owners) == 1 else None,
         {"observations": ids},
@@ -70,7 +69,7 @@ def _emptied(conn: sqlite3.Connection, owners: list[Row], ids: list[int]) -> Ite
     for names, what in ((none, "observations"), (ended, "observations that hold")):
         if names:
             verb = "is" if len(names) == 1 else "are"
-            yield f"{rows.listed(names)} {verb} left without {what}"
+            yield f"{listed(names)} {verb} left without {what}"
 
 
 def _all_copies(conn: sqlite3.Connection, ids: Collection[int]) -> Iterator[str]:
@@ -85,7 +84,7 @@ def _all_copies(conn: sqlite3.Connection, ids: Collection[int]) -> Iterator[str]
         if component <= going:
             names = [str(number) for number in sorted(component)]
             yield (
-                f"observations {rows.listed(names)} say the same, and all of them go: to keep one, "
+                f"observations {listed(names)} say the same, and all of them go: to keep one, "
                 "merge them (action merge)"
             )
 

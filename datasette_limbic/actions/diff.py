@@ -11,14 +11,17 @@ WHAT = ("created", "moved", "changed", "removed")
 # Kept pairs and the like follow from the rest: they are counted, and left out of the rows.
 _COUNTED = ("limbic_duplicates", "limbic_topics", "entity_access_log", "limbic_feedback")
 _ORDER = ("entities", "observations", "relations")
-_LABELS = ("content", "name", "relation_type", "title")
+LABELS = ("content", "name", "relation_type", "title")
+"""Columns whose text tells a person which row it is."""
 
 
 def diff(changes: Iterable[RowChange]) -> dict[str, Any]:
     """``counts`` ({table: {created, moved, changed, removed}}) and ``rows``, each with ``what``,
     ``table``, ``key`` (its values, None for those that are not there yet), ``label`` (the text
-    that tells a person which row it is), ``before`` and ``after`` (columns, or None). A row that
-    is not there yet has ``new`` too: other rows name it so."""
+    that tells a person which row it is), ``before`` and ``after`` (columns, or None). Two stand
+    there only where they say something: ``shown``, columns that stay as they are and that the plan
+    has for a person to see, such as the text of an observation that moves; and ``new``, by which
+    other rows name one that is not there yet ("new-1" …)."""
     counts: dict[str, dict[str, int]] = {}
     found = []
     for change in changes:
@@ -38,7 +41,7 @@ def _rank(change: RowChange) -> tuple[int, int]:
 
 
 def _row(change: RowChange) -> dict[str, Any]:
-    label = next((v for c in _LABELS if (v := change.value(c)) is not None), None)
+    label = next((v for c in LABELS if (v := change.value(c)) is not None), None)
     return {
         "what": change.what,
         "table": change.table,

@@ -17,9 +17,9 @@ from .. import times
 from ..errors import BadParameter, Refused
 from ..reports.queries import current
 from ..schema import SPLIT_RELATIONS
+from ..text import short
 from . import basis, rows
 from .model import Plan, Row, update
-from .saying import short
 from .settling import settled
 
 
@@ -57,7 +57,7 @@ def _observation(conn: sqlite3.Connection, asked: Any, at: str, now: str) -> Pla
         "end",
         f"End observation {number} of {rows.named(owner)} at {at}: “{short(row['content'])}”",
         tuple(settled(conn, changes)),
-        basis.make([owner], rows={"observations": [row]}),
+        basis.make([owner], rows={"observation": [row]}),
         owner["id"],
         owner["name"],
         {"observation": number, "at": at},
@@ -82,7 +82,7 @@ def _relation(conn: sqlite3.Connection, asked: Any, at: str, now: str) -> Plan:
         "end",
         f"End relation {row['id']} at {at}: {first} → {short(row['relation_type'])} → {last}",
         (change,),
-        basis.make(ends.values(), rows={"relations": [row]}),
+        basis.make(ends.values(), rows={"relation": [row]}),
         owner["id"] if owner else None,
         owner["name"] if owner else None,
         {"relation": row["id"], "at": at},

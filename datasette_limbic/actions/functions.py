@@ -202,10 +202,10 @@ def end_relation(
 
 def correct_confidence(
     conn: sqlite3.Connection,
-    confidence: float,
     *,
     entity: int | str | None = None,
     observation: int | None = None,
+    confidence: float,
     dry_run: bool = False,
     basis: str | None = None,
     actor: str | None = None,

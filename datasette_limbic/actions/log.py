@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -12,27 +12,20 @@ from ..answers import plain
 from ..errors import LimbicError
 from ..reports.entities import PAGE, pages, paging
 from ..schema import COLLECTIONS, holds, require_memory
-from . import changes, rows, undoing
+from . import changes, undoing
+from .described import described
 from .diff import diff
 from .kinds import KINDS
 from .model import RowChange
 
 _MATCHING = (
-    "(:entity is null or c.entity_id = :id or c.entity_name = :entity)"
+    "(:any or c.entity_id = :id or c.entity_name = :name)"
     " and (:action is null or c.action = :action) and (:actor is null or c.actor = :actor)"
 )
 _LISTED = f"""select {", ".join(f"c.{name}" for name in changes.COLUMNS)},
  e.id is not null as is_there, u.actor as undone_actor, u.created_at as undone_at
  from limbic_changes c left join entities e on e.id = c.entity_id
  left join limbic_changes u on u.id = c.undone_by"""
-# Columns that name an entity, by which a diff is read with names.
-_NAMING = ("entity_id", "from_entity", "to_entity", "entity_a_id", "entity_b_id")
-_SHOWN = {
-    "entities": ("name", "entity_type"),
-    "observations": ("content", "entity_id"),
-    "relations": ("from_entity", "relation_type", "to_entity"),
-    "limbic_insights": ("title",),
-}
 
 
 def changes_log(
@@ -46,8 +39,8 @@ def changes_log(
 ) -> dict[str, Any]:
     """The log of changes, newest first, ``size`` a page. Reads only.
 
-    ``entity`` is what a change is mostly about, by id or by the name that it had then (text of
-    digits alone is taken as either); ``action`` one of ``kinds.KINDS``, ``actor`` who did it.
+    ``entity`` is what a change is mostly about, by id (a number) or by the name that it had then;
+    ``action`` one of ``kinds.KINDS``, ``actor`` who did it.
 
     The answer: ``changes``, each with ``id``, ``action``, ``title`` (the action in words),
     ``entity`` (``id``, ``name``, ``is_there``: whether there is one of that id now), ``summary``,
@@ -59,8 +52,9 @@ def changes_log(
     require_memory(conn)
     page, size = paging(page, size)
     asked = {
-        "entity": None if entity is None else str(entity),
-        "id": _as_id(entity),
+        "any": entity is None,
+        "id": entity if holds(entity) else None,
+        "name": entity if isinstance(entity, str) else None,
         "action": action,
         "actor": actor,
     }
@@ -78,7 +72,7 @@ def changes_log(
         "page": page,
         "pages": pages(size, count),
         "size": size,
-        "entity": asked["entity"],
+        "entity": None if entity is None else str(entity),
         "action": action,
         "actor": actor,
         "actions": _counted(conn, "action"),
@@ -102,13 +96,13 @@ def change_detail(conn: sqlite3.Connection, number: int) -> dict[str, Any]:
     try:
         change = changes.read(conn, number)
         row = conn.execute(f"{_LISTED} where c.id = ?", [number]).fetchone()
-        found = diff(_with_texts(conn, change.images))
+        found, names = described(conn, diff(change.images))
         reason = _why_not_undone(conn, number)
         answer: dict[str, Any] = plain(
             {
                 "change": _listed(row),
                 "diff": found,
-                "names": names(conn, found),
+                "names": names,
                 "undo": {"possible": reason is None, "reason": reason},
                 "waiting": _waiting(conn, change.images),
             }
@@ -117,53 +111,6 @@ def change_detail(conn: sqlite3.Connection, number: int) -> dict[str, Any]:
         if ours:
             conn.rollback()
     return answer
-
-
-def names(conn: sqlite3.Connection, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of all entities that a diff (see ``diff.diff``) names: those that it creates or
-    removes as it has them, the others as they are now. Keys are ids as text, and "new-1" …"""
-    known: dict[str, Any] = {}
-    wanted: set[int] = set()
-    for row in found["rows"]:
-        images = [image for image in (row["before"], row["after"], row.get("shown")) if image]
-        if row["table"] == "entities":
-            name = next((image["name"] for image in images if "name" in image), None)
-            known[str(row.get("new") or row["key"][0])] = name
-        elif row["table"] in ("entity_access", "co_occurrences"):
-            wanted.update(key for key in row["key"] if key is not None)
-        wanted.update(
-            image[column]
-            for image in images
-            for column in _NAMING
-            if isinstance(image.get(column), int)
-        )
-    there = rows.of(conn, "entities", "id", sorted(wanted))
-    now = {str(key[0]): row["name"] for key, row in there.items()}
-    result: dict[str, Any] = plain({**now, **known})
-    return result
-
-
-def _with_texts(conn: sqlite3.Connection, images: Iterable[RowChange]) -> list[RowChange]:
-    """Changed rows with what tells a person which they are, as that is now."""
-    every = list(images)
-    found = {
-        table: rows.read(
-            conn, table, [i.key for i in every if i.table == table and i.before and i.after]
-        )
-        for table in _SHOWN
-    }
-    return [
-        RowChange(
-            image.table,
-            image.key,
-            image.before,
-            image.after,
-            {column: row[column] for column in _SHOWN[image.table]},
-        )
-        if (row := found.get(image.table, {}).get(image.key)) is not None
-        else image
-        for image in every
-    ]
 
 
 def _why_not_undone(conn: sqlite3.Connection, number: int) -> str | None:
@@ -213,12 +160,6 @@ def _listed(row: Iterable[Any]) -> dict[str, Any]:
         }
     )
     return answer
-
-
-def _as_id(entity: int | str | None) -> int | None:
-    if isinstance(entity, str):
-        entity = int(entity) if entity.isascii() and entity.isdigit() and len(entity) < 20 else None
-    return entity if holds(entity) else None
 
 
 def _counted(conn: sqlite3.Connection, column: str) -> list[dict[str, Any]]:

@@ -17,10 +17,10 @@ from datasette.utils.sqlite import sqlite3
 from ..duplicates.stars import stars
 from ..errors import BadParameter, Refused
 from ..reports.similar import compare, read_alike
-from ..text import counted
+from ..text import counted, listed, short
 from . import basis, merged, rows
 from .model import Plan, Row, RowChange
-from .saying import Saying, short
+from .saying import Saying
 from .settling import settled
 
 MAX_OBSERVATIONS = 10_000
@@ -122,7 +122,7 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
         "merge",
         _summary(row, clusters),
         tuple(settled(conn, changes)),
-        basis.make([row], rows={"observations": there.values()}),
+        basis.make([row], rows={"observation": there.values()}),
         row["id"],
         row["name"],
         {"entity": row["id"], "clusters": [each.argument() for each in clusters]},
@@ -132,10 +132,7 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
 
 def _live(conn: sqlite3.Connection, asked: Any) -> Row:
     row = rows.entity(conn, asked)
-    if row["archived_at"] is not None:
-        raise Refused(
-            f"{rows.named(row)} is archived, since {row['archived_at']}: restore it first"
-        )
+    rows.refuse_archived(row)
     return row
 
 
@@ -152,8 +149,7 @@ def _read(asked: Any) -> list[Cluster]:
         twice = sorted({each.keep, *each.remove} & seen)
         if twice:
             raise BadParameter(
-                f"observation {rows.listed([str(i) for i in twice])} is in two clusters: put it "
-                "into one"
+                f"observation {listed([str(i) for i in twice])} is in two clusters: put it into one"
             )
         seen.update((each.keep, *each.remove))
     if len(seen) > MAX_OBSERVATIONS:
@@ -169,7 +165,7 @@ def _cluster(asked: Any) -> Cluster:
     unknown = [str(key)[:40] for key in asked if key not in ("keep", "remove")]
     if unknown:
         raise BadParameter(
-            f"unknown {rows.listed(unknown)} in a cluster: it takes keep (an id) and remove (ids)"
+            f"unknown {listed(unknown)} in a cluster: it takes keep (an id) and remove (ids)"
         )
     keep = rows.whole_id("keep", asked.get("keep"))
     remove = rows.whole_ids("remove", asked.get("remove"), most=MAX_OBSERVATIONS)
@@ -184,7 +180,7 @@ def _refuse_others(conn: sqlite3.Connection, row: Row, there: Mapping[int, Row])
         owner = rows.owners(conn, [next(iter(others.values()))])[0]
         of_it = [str(i) for i, each in others.items() if each["entity_id"] == owner["id"]]
         raise Refused(
-            f"observation {rows.listed(of_it)} belongs to {rows.named(owner)}, not to "
+            f"observation {listed(of_it)} belongs to {rows.named(owner)}, not to "
             f"{rows.named(row)}: only observations of one entity can be merged"
         )
 

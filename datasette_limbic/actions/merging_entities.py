@@ -15,9 +15,9 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from .. import times
-from ..errors import BadParameter, Refused
+from ..errors import BadParameter
 from ..reports.queries import current
-from ..text import counted
+from ..text import counted, listed
 from . import basis, rows
 from .model import Plan, Row, RowChange, update
 from .repointing import Repointing, with_ids
@@ -55,14 +55,14 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
     names = [rows.named(row) for row in others]
     return Plan(
         "merge_entities",
-        f"Merge {rows.listed(names)} into {rows.named(keep)}: "
+        f"Merge {listed(names)} into {rows.named(keep)}: "
         f"{counted(len(moving), 'observation', 'observations')} and "
         f"{counted(len(repointed.moved), 'relation', 'relations')} move",
         tuple(settled(conn, changes)),
         basis.make(
             [keep, *others],
             held,
-            {"relations": links.values()},
+            {"relation": links.values()},
         ),
         keep["id"],
         keep["name"],
@@ -97,11 +97,7 @@ def _entities(conn: sqlite3.Connection, arguments: Mapping[str, Any]) -> tuple[R
             )
         found[row["id"]] = row
     for row in (keep, *found.values()):
-        if row["archived_at"] is not None:
-            raise Refused(
-                f"{rows.named(row)} was archived at {row['archived_at']}: restore it first, or "
-                "merge without it"
-            )
+        rows.refuse_archived(row, ", or merge without it")
     return keep, list(found.values())
 
 
@@ -146,23 +142,9 @@ def _kept(keep: Row, others: Sequence[Row]) -> RowChange:
         (keep["id"],),
         keep,
         ("name",),
-        created_at=_known(every, "created_at", latest=False),
-        last_activity_at=_known(every, "last_activity_at", latest=True),
+        created_at=times.earliest([row["created_at"] for row in every]),
+        last_activity_at=times.latest([row["last_activity_at"] for row in every]),
     )
-
-
-def _known(some: Sequence[Row], column: str, *, latest: bool) -> Any:
-    """The value of the first (of equal ones, the first row's) that can be read as a time; that of
-    the first row where none can."""
-    known = [
-        (moment, row[column])
-        for row in some
-        if (moment := times.parse_time(row[column])) is not None
-    ]
-    if not known:
-        return some[0][column]
-    wanted = max(known, key=lambda each: each[0]) if latest else min(known, key=lambda e: e[0])
-    return wanted[1]
 
 
 def _archived(row: Row, keep: Row, now: str) -> RowChange:
@@ -184,12 +166,10 @@ def _accesses(conn: sqlite3.Connection, keep: int, others: set[int]) -> list[Row
         return []
     mine = found.get((keep,))
     every = [mine, *theirs] if mine else theirs
-    count = conn.execute(
-        "select sum(max(0, cast(access_count as integer))) from entity_access"
-        " where entity_id in (select value from json_each(?))",
-        [json.dumps([keep, *others])],
-    ).fetchone()[0]
-    after = {"access_count": count, "last_access": _known(every, "last_access", latest=True)}
+    after = {
+        "access_count": sum(rows.count_of(conn, row["access_count"]) for row in every),
+        "last_access": times.latest([row["last_access"] for row in every]),
+    }
     if mine is None:
         return [RowChange("entity_access", (keep,), None, {"entity_id": keep, **after})]
     return [update("entity_access", (keep,), mine, **after)]
@@ -204,7 +184,7 @@ def _types(keep: Row, others: Sequence[Row]) -> list[str]:
     if not differing:
         return []
     return [
-        f"The types differ: {rows.listed(differing)}, and {rows.named(keep)} stays "
+        f"The types differ: {listed(differing)}, and {rows.named(keep)} stays "
         f"{keep['entity_type']!r:.60}"
     ]
 

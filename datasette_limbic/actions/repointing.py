@@ -8,8 +8,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from ..text import counted
-from . import rows
+from ..text import counted, listed
 from .model import Row, RowChange, update
 
 _SHOWN = ("from_entity", "to_entity", "relation_type", "valid_from", "valid_to")
@@ -100,4 +99,4 @@ def with_ids(ids: Iterable[int], what: str) -> str:
     """``2 relations (4, 9)``."""
     every = sorted(ids)
     said = counted(len(every), what, f"{what}s")
-    return f"{said} ({rows.listed([str(each) for each in every])})"
+    return f"{said} ({listed([str(each) for each in every])})"

@@ -9,10 +9,9 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from .. import times
-from ..text import counted
+from ..text import counted, listed, short
 from . import basis, rows
 from .model import Row, RowChange, update
-from .saying import short
 
 ACCESS = "entity_access"
 
@@ -36,7 +35,7 @@ def seen(change: Row, found: Iterable[RowChange], warnings: Sequence[str]) -> ba
                 continue
         by_table.setdefault(each.table, []).append([list(each.key), each.what, done])
     return basis.make(
-        rows={"changes": [{"id": number, "undone_by": change["undone_by"]}]},
+        rows={"change": [{"id": number, "undone_by": change["undone_by"]}]},
         together={
             f"what undoing change {number} does to {table}": sorted(some, key=lambda e: e[0])
             for table, some in by_table.items()
@@ -49,21 +48,22 @@ class Accesses:
     """Accesses that an entity got since it was made, and that go to the one it came from."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.times: list[Any] = []
+        self.rows: list[tuple[Row, Any]] = []
 
     def add(self, row: Row, had: Any = 0) -> None:
         """Those of one entity, which had so many when it was made."""
-        since = _number(row["access_count"]) - _number(had)
-        if since > 0:
-            self.count += since
-            self.times.append(row["last_access"])
+        self.rows.append((row, had))
 
     def given(
         self, conn: sqlite3.Connection, found: list[RowChange], entity_id: Any
     ) -> list[RowChange]:
         """``found`` with the count and the latest time added to what ``entity_id`` has then."""
-        if not self.count or not isinstance(entity_id, int):
+        since = {
+            number: count
+            for number, (row, had) in enumerate(self.rows)
+            if (count := rows.count_of(conn, row["access_count"]) - rows.count_of(conn, had)) > 0
+        }
+        if not since or not isinstance(entity_id, int):
             return found
         key = (entity_id,)
         row = rows.read(conn, ACCESS, [key]).get(key)
@@ -71,8 +71,14 @@ class Accesses:
         others = [each for each in found if each is not own]
         then = row if own is None else (None if own.after is None else {**(row or {}), **own.after})
         given = {
-            "access_count": _number(then["access_count"] if then else 0) + self.count,
-            "last_access": _latest([then["last_access"] if then else None, *self.times]),
+            "access_count": rows.count_of(conn, then["access_count"] if then else 0)
+            + sum(since.values()),
+            "last_access": times.latest(
+                [
+                    then["last_access"] if then else None,
+                    *(self.rows[number][0]["last_access"] for number in since),
+                ]
+            ),
         }
         given = {**((own and own.after) or {}), **given}
         if row is None:
@@ -97,20 +103,8 @@ def archived(conn: sqlite3.Connection, found: Iterable[RowChange]) -> list[str]:
             what = counted(len(ids), "observation", "observations")
             reason = f" ({short(then['archived_reason'])})" if then["archived_reason"] else ""
             said.append(
-                f"{what} ({rows.listed([str(i) for i in sorted(ids)])}) "
+                f"{what} ({listed([str(i) for i in sorted(ids)])}) "
                 f"{'goes' if len(ids) == 1 else 'go'} back to {rows.named(then)}, which is "
                 f"archived{reason}: search leaves it out until it is restored"
             )
     return said
-
-
-def _number(value: Any) -> int:
-    """A count, whatever a program wrote there."""
-    return max(0, value) if isinstance(value, int) else 0
-
-
-def _latest(values: Iterable[Any]) -> Any:
-    """The latest that can be read as a time; the first where none can."""
-    every = list(values)
-    known = [(moment, v) for v in every if (moment := times.parse_time(v)) is not None]
-    return max(known, key=lambda each: each[0])[1] if known else every[0]

@@ -11,11 +11,12 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from ..errors import BadParameter, UnknownEntity, UnknownRow
+from ..errors import BadParameter, Refused, UnknownEntity, UnknownRow
 from ..exporting.tables import quoted
 from ..exporting.values import read_text
 from ..reports.entities import find_entity
 from ..schema import holds
+from ..text import cut, listed
 from .model import Key, Row
 
 
@@ -24,6 +25,9 @@ class Table:
     """One table that actions change."""
 
     name: str
+    one: str
+    """What a row of it is called."""
+    many: str
     key: tuple[str, ...]
     references: tuple[tuple[str, str], ...] = ()
     """(column, table whose new rows it may name)."""
@@ -32,32 +36,77 @@ class Table:
     because it did."""
 
 
+_OF_ENTITY = (("entity_id", "entities"),)
 # Parents before their children: rows are created in this order, and removed in the other one.
 TABLES = {
     table.name: table
     for table in (
-        Table("entities", ("id",)),
-        Table("observations", ("id",), (("entity_id", "entities"),)),
-        Table("relations", ("id",), (("from_entity", "entities"), ("to_entity", "entities"))),
-        Table("entity_access", ("entity_id",), (("entity_id", "entities"),), derived=True),
+        Table("entities", "entity", "entities", ("id",)),
+        Table("observations", "observation", "observations", ("id",), _OF_ENTITY),
+        Table(
+            "relations",
+            "relation",
+            "relations",
+            ("id",),
+            (("from_entity", "entities"), ("to_entity", "entities")),
+        ),
+        Table(
+            "entity_access",
+            "count of accesses",
+            "counts of accesses",
+            ("entity_id",),
+            _OF_ENTITY,
+            derived=True,
+        ),
         Table(
             "co_occurrences",
+            "co-occurrence",
+            "co-occurrences",
             ("entity_a_id", "entity_b_id"),
             (("entity_a_id", "entities"), ("entity_b_id", "entities")),
             derived=True,
         ),
-        Table("entity_access_log", ("id",), (("entity_id", "entities"),), derived=True),
-        Table("limbic_feedback", ("id",), (("entity_id", "entities"),), derived=True),
-        Table("limbic_insights", ("id",), (("entity_id", "entities"),), derived=True),
-        Table("limbic_topics", ("entity_id",), (("entity_id", "entities"),), derived=True),
+        Table(
+            "entity_access_log",
+            "logged access",
+            "logged accesses",
+            ("id",),
+            _OF_ENTITY,
+            derived=True,
+        ),
+        Table("limbic_feedback", "rating", "ratings", ("id",), _OF_ENTITY, derived=True),
+        Table(
+            "limbic_insights",
+            "finding of the review queue",
+            "findings of the review queue",
+            ("id",),
+            _OF_ENTITY,
+            derived=True,
+        ),
+        Table(
+            "limbic_topics",
+            "kept list of topics",
+            "kept lists of topics",
+            ("entity_id",),
+            _OF_ENTITY,
+            derived=True,
+        ),
         Table(
             "limbic_duplicates",
+            "kept pair of alike texts",
+            "kept pairs of alike texts",
             ("earlier_id", "later_id"),
-            (("entity_id", "entities"),),
+            _OF_ENTITY,
             derived=True,
         ),
     )
 }
+
+
+def words(table: str) -> tuple[str, str]:
+    """What one row of a table is called, and several, for a sentence."""
+    known = TABLES.get(table)
+    return (known.one, known.many) if known else (f"row of {table}", f"rows of {table}")
 
 
 @contextmanager
@@ -128,7 +177,22 @@ def named(row: Row) -> str:
     """An entity's name for a sentence, which cannot hold all of a very long one."""
     name = row["name"]
     text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    return repr(cut(text, 80))
+
+
+def refuse_archived(row: Row, instead: str = "") -> None:
+    """Raises Refused, saying since when, where an entity is archived; ``instead`` is what else
+    than restoring it could be done."""
+    if row["archived_at"] is not None:
+        raise Refused(
+            f"{named(row)} was archived at {row['archived_at']}: restore it first{instead}"
+        )
+
+
+def count_of(conn: sqlite3.Connection, value: Any) -> int:
+    """A count of accesses as ranking reads it, whatever a program wrote."""
+    found = conn.execute("select max(0, ifnull(cast(? as integer), 0))", [value]).fetchone()
+    return int(found[0])
 
 
 def whole_ids(what: str, asked: Any, *, most: int) -> list[int]:
@@ -186,9 +250,3 @@ def owners(conn: sqlite3.Connection, some: Iterable[Row]) -> list[Row]:
             "says what to do"
         )
     return list(found.values())
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Names for a sentence: the first few, and how many more."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
@@ -20,11 +19,10 @@ from ..duplicates.reading import read as taken_apart
 from ..duplicates.rules import Verdict, containment_of
 from ..duplicates.stated import LOOKED_AT, Stated
 from ..reports import keeping, reading
-from ..text import normalise
+from ..text import normalise, short
 from .merged import Merged
 from .settling import PAIRS
 
-SHOWN = 60
 _KEPT = f"select earlier_id, later_id, kind, difference from {PAIRS} where entity_id = ?"
 
 
@@ -158,10 +156,3 @@ def _more(kept: Observation, other: Observation) -> str | None:
             "instead"
         )
     return None
-
-
-def short(content: Any) -> str:
-    """The beginning of a text, for a sentence."""
-    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else str(content)
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

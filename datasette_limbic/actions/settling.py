@@ -153,5 +153,4 @@ def _superseded(conn: sqlite3.Connection, ours: dict[int, RowChange]) -> list[Ro
             {"content": row["content"], "entity_id": row["entity_id"]},
         )
         for key, row in found.items()
-        if key[0] not in removed
     ]

@@ -9,6 +9,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import Refused
 from ..reports.name_clashes import folded
+from ..text import listed
 from . import rows
 from .model import Row
 from .split_children import Child
@@ -59,7 +60,7 @@ def alike(conn: sqlite3.Connection, children: Sequence[Child]) -> list[str]:
     for child in children:
         mine.setdefault(folded(child.name), []).append(child.shown)
     found = [
-        f"{rows.listed(names)} differ in case, accents or punctuation alone"
+        f"{listed(names)} differ in case, accents or punctuation alone"
         for names in mine.values()
         if len(names) > 1
     ]

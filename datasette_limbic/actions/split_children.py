@@ -9,6 +9,7 @@ from typing import Any
 from ..adding_input import clean
 from ..entity import LONGEST_NAME
 from ..errors import BadParameter
+from ..text import listed, shows
 from . import rows
 
 KEYS = ("name", "entityType", "observations")
@@ -84,7 +85,7 @@ def _child(number: int, asked: Any) -> Child:
     unknown = [f"{key!s:.40}" for key in asked if key not in KEYS]
     if unknown:
         raise BadParameter(
-            f"child {number} has the unknown key {rows.listed(unknown)}: a child takes {_keys()}"
+            f"child {number} has the unknown key {listed(unknown)}: a child takes {_keys()}"
         )
     name = _name(number, asked.get("name"))
     entity_type = _type(name, asked.get("entityType"))
@@ -101,8 +102,10 @@ def _name(number: int, asked: Any) -> str:
     if not isinstance(asked, str):
         raise BadParameter(f"the name of child {number} is {asked!r:.60}: use a text")
     name = clean(asked.strip())
-    if all(c == "\ufffd" or c.isspace() for c in name):
-        raise BadParameter(f"the name of child {number} is empty: give it one")
+    if not shows(name):
+        raise BadParameter(
+            f"the name of child {number} is empty, or nothing of it can be seen: give it one"
+        )
     if len(name) > LONGEST_NAME:
         raise BadParameter(
             f"the name of child {number} has {len(name):,} characters ({name[:40]!r}…): use at "

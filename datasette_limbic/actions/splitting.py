@@ -18,7 +18,7 @@ from .. import times
 from ..errors import Refused
 from ..reports.split_proposal import propose_entity_split
 from ..schema import SPLIT_RELATIONS
-from ..text import counted
+from ..text import counted, listed
 from . import basis, rows, split_checks, split_children
 from .model import Key, New, Plan, Row, RowChange, update
 from .settling import PAIRS, settled
@@ -37,7 +37,7 @@ def proposed(
     if arguments.get("children") is not None:
         return dict(arguments)
     row = rows.entity(conn, arguments.get("entity"))
-    _refuse_archived(row)
+    rows.refuse_archived(row)
     found = propose_entity_split(conn, row["id"], settings=settings)
     if not found["children"]:
         raise Refused(
@@ -83,7 +83,7 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
     """
     arguments = proposed(conn, arguments)
     parent = rows.entity(conn, arguments.get("entity"))
-    _refuse_archived(parent)
+    rows.refuse_archived(parent)
     children = split_children.read(arguments["children"])
     split_checks.names(conn, parent, children)
     held = rows.of(conn, "observations", "entity_id", [parent["id"]])
@@ -112,7 +112,7 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
     changes = settled(conn, changes)
     return Plan(
         "split",
-        f"Split {rows.named(parent)}: {rows.listed([child.shown for child in children])} "
+        f"Split {rows.named(parent)}: {listed([child.shown for child in children])} "
         f"{'takes' if len(children) == 1 else 'take'} {moving:,} of its "
         f"{counted(len(there), 'observation', 'observations')}",
         tuple(changes),
@@ -125,13 +125,6 @@ def plan(conn: sqlite3.Connection, arguments: Mapping[str, Any], now: str) -> Pl
         },
         tuple(_warnings(conn, parent, children, len(there) - moving, changes)),
     )
-
-
-def _refuse_archived(parent: Row) -> None:
-    if parent["archived_at"] is not None:
-        raise Refused(
-            f"{rows.named(parent)} was archived at {parent['archived_at']}: restore it first"
-        )
 
 
 def _demanded(conn: sqlite3.Connection) -> list[str]:
@@ -212,7 +205,7 @@ def _accesses(
     conn: sqlite3.Connection, new: New, parent: Row, moving: int, all_of_them: int
 ) -> RowChange:
     """The child's share of the parent's accesses, rounded down."""
-    count = _count(conn, parent)
+    count = rows.count_of(conn, parent["access_count"])
     return RowChange(
         "entity_access",
         (new,),
@@ -223,12 +216,6 @@ def _accesses(
             "last_access": parent["last_access"],
         },
     )
-
-
-def _count(conn: sqlite3.Connection, row: Row) -> int:
-    """A count as ranking reads it, whatever a program wrote."""
-    found = conn.execute("select max(0, cast(? as integer))", [row["access_count"]]).fetchone()
-    return int(found[0])
 
 
 def _warnings(
@@ -247,7 +234,7 @@ def _warnings(
     found += split_checks.alike(conn, children)
     parted = [change.key for change in changes if change.table == PAIRS and change.after is None]
     if parted:
-        pairs = rows.listed([f"{earlier} and {later}" for earlier, later in parted])
+        pairs = listed([f"{earlier} and {later}" for earlier, later in parted])
         found.append(
             "Kept pairs of duplicates or contradictions come to stand in different entities, "
             f"where they are no longer compared: observations {pairs}"
@@ -257,7 +244,7 @@ def _warnings(
         found.append(
             f"{counted(len(lonely), 'observation keeps its', 'observations keep their')} flag of a "
             "duplicate without the one that it was like: observation "
-            f"{rows.listed([str(each) for each in lonely])}"
+            f"{listed([str(each) for each in lonely])}"
         )
     return found
 

@@ -258,7 +258,7 @@ class _Undoing:
         )
         said = []
         for table, key, what in self.against[:MAX_SAID]:
-            text = f"{table.removesuffix('s').replace('entitie', 'entity')} {key[0]} {what}"
+            text = f"{rows.TABLES[table].one} {key[0]} {what}"
             if (table, key) in newer:
                 text += f" ({changes.said(newer[table, key])})"
             said.append(text)

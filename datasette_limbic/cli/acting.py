@@ -15,6 +15,7 @@ from datasette.utils.sqlite import sqlite3
 from .. import connection
 from ..config import Settings
 from ..errors import BadParameter
+from ..reports.entities import typed
 from ..text import storable
 from . import diffs
 from .bars import say
@@ -86,7 +87,7 @@ class Acting:
 
     def run(self, database: str, name: str, arguments: Mapping[str, Any]) -> None:
         """Do an action, or say what it would do, and print that. ``entity`` among the arguments,
-        ``keep`` and ``others`` may be ids in digits: see ``which``."""
+        ``keep`` and ``others`` are as somebody typed them: see ``typed``."""
         with self.open(database) as conn:
             answer = self.act(conn, name, _with_entities(conn, arguments))
             self.print(conn, database, answer)
@@ -100,18 +101,18 @@ class Acting:
 
     def text(self, conn: Any, database: str, answer: Mapping[str, Any]) -> Iterator[str]:
         """What it would do, or did: warnings first, then every row, then how to go on."""
-        from ..actions.naming import completed
+        from ..actions.described import described
 
         yield printable(" ".join(answer["summary"].split()))
         yield from warnings(answer)
         if answer["dry_run"]:
-            yield from diffs.lines(*completed(conn, answer["diff"]))
+            yield from diffs.lines(*described(conn, answer["diff"]))
             yield ""
             yield from how_to(answer["basis"])
             return
         change = str(answer["change"])
         try:
-            yield from list(diffs.lines(*completed(conn, answer["diff"])))
+            yield from list(diffs.lines(*described(conn, answer["diff"])))
         except sqlite3.Error:  # it is done, so that this must not look like a failure
             yield f"\nWhat it did: {hint('changes', database, change)}"
         yield ""
@@ -146,15 +147,6 @@ def takes_action(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         made = option(made)
     return made
-
-
-def which(conn: Any, asked: str) -> int | str:
-    """An entity as it was typed: the id, where digits are one, else the name."""
-    if asked.isascii() and asked.isdigit() and len(asked) < 19:
-        number = int(asked)
-        if conn.execute("select 1 from entities where id = ?", [number]).fetchone():
-            return number  # a name may be digits too
-    return storable(asked)
 
 
 def by(actor: str | None) -> str | None:
@@ -225,7 +217,7 @@ def _with_entities(conn: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(arguments)
     for name in ("entity", "keep"):
         if isinstance(found.get(name), str):
-            found[name] = which(conn, found[name])
+            found[name] = typed(conn, found[name])
     if "others" in found:
-        found["others"] = [which(conn, each) for each in found["others"]]
+        found["others"] = [typed(conn, each) for each in found["others"]]
     return found

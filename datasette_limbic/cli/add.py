@@ -11,6 +11,7 @@ import click
 from .. import adding, adding_answer, connection
 from ..answers import plain
 from ..config import Settings
+from ..errors import BadParameter
 from ..text import counted
 from .common import reports_errors, takes_settings
 
@@ -72,9 +73,7 @@ def _entity(entity: str, by_id: bool) -> dict[str, Any]:
         return {"entityName": entity}
     digits = entity.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise click.BadParameter(
-            f"{entity!r:.60} is no id: use a whole number", param_hint="ENTITY"
-        )
+        raise BadParameter(f"ENTITY is {entity!r:.60}, which is no id: use a whole number")
     return {"id": int(entity)}
 
 

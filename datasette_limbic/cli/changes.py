@@ -12,6 +12,7 @@ from tabulate import tabulate
 from .. import connection
 from ..config import Settings
 from ..errors import BadParameter
+from ..reports.entities import typed
 from ..text import counted, storable
 from . import diffs
 from .acting import hint
@@ -60,10 +61,11 @@ def changes_command(
         )
     with closing(connection.connect(database, readonly=True, settings=settings)) as conn:
         if change is None:
-            wanted = {"entity": entity, "action": action, "actor": actor}
             found = log.changes_log(
                 conn,
-                **{name: value and storable(value) for name, value in wanted.items()},
+                entity=entity and typed(conn, entity),
+                action=action and storable(action),
+                actor=actor and storable(actor),
                 page=page,
                 size=size,
             )

@@ -6,41 +6,30 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..actions.model import MOVES
+from ..actions.rows import words
 from ..text import counted
 from .printing import line, quoted
 
 MOST = 50
 """Rows of a group that are shown; the rest are counted."""
-_TABLES = {
-    "entities": ("entity", "entities"),
-    "observations": ("observation", "observations"),
-    "relations": ("relation", "relations"),
-    "entity_access": ("count of accesses", "counts of accesses"),
-    "entity_access_log": ("logged access", "logged accesses"),
-    "co_occurrences": ("co-occurrence", "co-occurrences"),
-    "limbic_insights": ("insight of the review queue", "insights of the review queue"),
-    "limbic_duplicates": ("kept pair of alike texts", "kept pairs of alike texts"),
-    "limbic_topics": ("kept finding of topics", "kept findings of topics"),
-    "limbic_feedback": ("rating", "ratings"),
-}
 Names = Mapping[str, Any]
 _OBSERVATIONS = {"created": " in {0}", "removed": " of {0}", "changed": " of {0}"}
 
 
 def lines(found: Mapping[str, Any], names: Names) -> Iterator[str]:
-    """A diff with ``names``, as ``naming.completed`` has them, for people: in groups, counted."""
+    """A diff with ``names``, as of ``described``, for people: in groups, counted."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in found["rows"]:
         group = (row["what"], row["table"], _where(row, names))
         groups.setdefault(group, []).append(_row(row, names))
     for (what, table, where), rows in groups.items():
-        yield f"\n{what.capitalize()}: {counted(len(rows), *_words(table))}{where}"
+        yield f"\n{what.capitalize()}: {counted(len(rows), *words(table))}{where}"
         yield from rows[:MOST]
         if len(rows) > MOST:
             yield f"  … and {len(rows) - MOST:,} more: --json has them all"
     shown = {row["table"] for row in found["rows"]}
     besides = [
-        f"{counted(number, *_words(table))} {what}"
+        f"{counted(number, *words(table))} {what}"
         for table, counts in found["counts"].items()
         if table not in shown
         for what, number in counts.items()
@@ -50,10 +39,6 @@ def lines(found: Mapping[str, Any], names: Names) -> Iterator[str]:
         yield f"\nWhat follows from it: {', '.join(besides)}"
     if not groups and not besides:
         yield "\nNo row changes."
-
-
-def _words(table: str) -> tuple[str, str]:
-    return _TABLES.get(table, (f"row of {table}", f"rows of {table}"))
 
 
 def _where(row: Mapping[str, Any], names: Names) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -12,7 +11,9 @@ import click
 from .. import connection
 from ..answers import plain
 from ..config import Settings
-from ..errors import BadParameter, UnknownEntity
+from ..errors import BadParameter
+from ..reports.entities import typed
+from ..text import short
 from .common import reports_errors, takes_settings
 
 _TITLES = {
@@ -69,6 +70,7 @@ def duplicates_command(
       datasette limbic duplicates memory.db --kind contradiction
       datasette limbic duplicates memory.db "Atlas" --threshold 0.9 --json
     """
+    from ..reports.similar import find_duplicate_observations
     from ..reports.similar_graph import find_duplicates
 
     own = {"threshold": threshold, "containment_threshold": containment_threshold, "look": look}
@@ -87,23 +89,15 @@ def duplicates_command(
                 raise BadParameter(
                     f"--kind {kind} is for the whole memory: leave ENTITY out, or --kind"
                 )
-            found = _of(conn, entity, **own, page=page, size=size, settings=settings)
+            found = find_duplicate_observations(
+                conn, typed(conn, entity), **own, page=page, size=size, settings=settings
+            )
     finally:
         conn.close()
     if as_json:
         click.echo(json.dumps(plain(found), ensure_ascii=False, indent=2))
     else:
         click.echo("\n".join(_graph(found) if entity is None else _entity(found)))
-
-
-def _of(conn: Any, entity: str, **options: Any) -> dict[str, Any]:
-    """By id, where digits are one, else by name."""
-    from ..reports.similar import find_duplicate_observations
-
-    if entity.isascii() and entity.isdigit() and len(entity) < 19:
-        with suppress(UnknownEntity):  # a name may be digits too
-            return find_duplicate_observations(conn, int(entity), **options)
-    return find_duplicate_observations(conn, entity, **options)
 
 
 def _entity(found: dict[str, Any]) -> Iterator[str]:
@@ -124,7 +118,7 @@ def _entity(found: dict[str, Any]) -> Iterator[str]:
             kept = cluster["survivor"]
             yield (
                 f"  [{kept['id']}] of {len(cluster['ids'])}, {cluster['why']}: "
-                f"{_short(kept['content'])}"
+                f"{short(kept['content'], _LENGTH)}"
             )
     if not any(counts.values()):
         yield "No two of them are alike."
@@ -145,7 +139,8 @@ def _graph(found: dict[str, Any]) -> Iterator[str]:
     yield f"\nThe same text in several entities: {across['count']:,}"
     for group in across["groups"]:
         names = ", ".join(f"{m['entity']} [{m['id']}]" for m in group["members"])
-        yield f"  {_short(group['content'])}\n    in {group['entities']:,} entities: {names}"
+        yield f"  {short(group['content'], _LENGTH)}"
+        yield f"    in {group['entities']:,} entities: {names}"
     yield f"\nNames the same but for case, accents and punctuation: {clashes['count']:,}"
     for group in clashes["groups"]:
         yield "  " + "; ".join(
@@ -171,14 +166,9 @@ def _pair(pair: dict[str, Any]) -> Iterator[str]:
     yield "  " + ", ".join(said)
     for side in (pair["earlier"], pair["later"]):
         flag = " (flagged)" if side["similarity_flag"] else ""
-        yield f"    [{side['id']}]{flag} {_short(side['content'])}"
+        yield f"    [{side['id']}]{flag} {short(side['content'], _LENGTH)}"
 
 
 def _paged(found: dict[str, Any]) -> Iterator[str]:
     if found["pages"] > 1 or found["page"] > 1:
         yield f"\nPage {found['page']:,} of {found['pages']:,}: --page turns it"
-
-
-def _short(content: Any) -> str:
-    text = " ".join(str(content).split())
-    return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"

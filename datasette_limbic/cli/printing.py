@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any
 
-from ..text import storable
+from ..text import cut, short, storable
 
 # What a terminal obeys (C0, C1, DEL), what turns the direction of all that follows, what ends a
 # line without being a newline, and halves of surrogate pairs, which cannot be written at all.
@@ -23,14 +23,12 @@ def printable(text: str) -> str:
 
 def line(value: Any, most: int = 100) -> str:
     """A value on one line, cut to ``most`` characters, printable; None is empty."""
-    joined = " ".join(str("" if value is None else value).split())
-    return printable(joined if len(joined) <= most else joined[: most - 1] + "…")
+    return printable(short(value, most))
 
 
 def quoted(name: Any, most: int = 80) -> str:
     """A name as error messages have it: in quotes, on one line, cut, printable."""
-    text = str("" if name is None else name)
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(cut(str("" if name is None else name), most))
 
 
 def as_json(value: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,18 +14,12 @@ from datasette.utils import tilde_encode
 from .. import connection
 from ..config import Settings
 from ..insights.model import KINDS
+from ..insights.words import WORDS
 from ..reports.keeping import Kept
+from .acting import hint
 from .bars import Bars
 from .common import reports_errors, takes_settings
-
-_WORDS = {
-    "contradiction": "contradictions",
-    "duplicate": "duplicates",
-    "name_clash": "name clashes",
-    "bridge": "archived bridges",
-    "split": "splits",
-    "archive_candidate": "to archive",
-}
+from .printing import as_json, shell_word
 
 
 @click.command("reflect")
@@ -39,11 +31,11 @@ _WORDS = {
     multiple=True,
     help="Only this kind; may be given several times. Left out: all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The counts, as JSON.")
+@click.option("--json", "json_wanted", is_flag=True, help="The counts, as JSON.")
 @reports_errors
 @takes_settings
 def reflect_command(
-    database: str, kinds: tuple[str, ...], as_json: bool, settings: Settings
+    database: str, kinds: tuple[str, ...], json_wanted: bool, settings: Settings
 ) -> None:
     """Put what the reports find into the review queue, for a person to decide.
 
@@ -71,19 +63,16 @@ def reflect_command(
             kinds=kinds or None,
             progress=bars.show if sys.stderr.isatty() else None,
         )
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False, indent=2))
-    else:
-        click.echo("\n".join(_text(found, database)))
+    click.echo(as_json(found) if json_wanted else "\n".join(_text(found, database)))
 
 
 def _text(found: dict[str, Any], database: str) -> Iterator[str]:
     if found["kept"]:
         yield Kept(**found["kept"]).text()
     for kind, counts in found["kinds"].items():
-        yield f"{_WORDS[kind] + ':':18}{_counts(counts)}"
+        yield f"{WORDS[kind].many + ':':18}{_counts(counts)}"
     for kind, reason in found["left_out"].items():
-        yield f"{_WORDS[kind] + ':':18}left as they are: {reason}"
+        yield f"{WORDS[kind].many + ':':18}left as they are: {reason}"
     again = found["total"]["raised_again"]
     if again:
         yield (
@@ -114,8 +103,7 @@ def _next(pending: int, database: str) -> Iterator[str]:
         yield "Nothing waits for a decision."
         return
     waits = "1 waits" if pending == 1 else f"{pending:,} wait"
-    file = shlex.quote(database)
     yield f"{waits} for a decision, one after another:"
-    yield f"  datasette limbic review {file}"
+    yield f"  {hint('review', database)}"
     page = f"/{tilde_encode(Path(database).stem)}/-/limbic/review"
-    yield f"  datasette {file}   # then open {page}"
+    yield f"  datasette {shell_word(database)}   # then open {page}"

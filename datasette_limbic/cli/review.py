@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from ..errors import BadParameter, LimbicError, NotAMemory, NotEmbedded
+from ..reports.entities import typed
 from ..text import storable
 from . import review_text
-from .acting import Acting, takes_action, which
+from .acting import Acting, takes_action
+from .bars import say
 from .printing import as_json
 
 _DECISIONS = ("approve", "dismiss", "reopen")
@@ -85,8 +87,8 @@ def _decision(
     said = [name for name in _DECISIONS if given[name]]
     if len(said) > 1:
         raise BadParameter(f"--{said[0]} and --{said[1]} are both given: use one of them")
+    chosen = [name for name in _CHOICES if given[name] is not None]
     if insight is None:
-        chosen = [name for name in _CHOICES if given[name] is not None]
         if said or chosen or note is not None or acting.yes or acting.basis is not None:
             raise BadParameter("which one? Give the ID too: the list has them")
         return None
@@ -97,6 +99,8 @@ def _decision(
         raise BadParameter(f"{insight} is one insight: leave out --{filters[0]}, or the id")
     if acting.yes and not said:
         raise BadParameter("--yes to what? Say --approve, --dismiss or --reopen too")
+    if chosen and said in (["dismiss"], ["reopen"]):
+        raise BadParameter(f"--{chosen[0]} is for approving: leave it out here")
     if note is not None and said not in (["dismiss"], ["approve"]):
         raise BadParameter("--note says why something is dismissed: say --dismiss too")
     return said[0] if said else None
@@ -110,7 +114,7 @@ def _listed(conn: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         conn,
         status=None if given["status"] == "all" else given["status"],
         kind=given["kind"] and storable(given["kind"]),
-        entity=None if entity is None else which(conn, entity),
+        entity=None if entity is None else typed(conn, entity),
         page=given["page"],
     )
 
@@ -123,46 +127,29 @@ def _one(
     note: str | None,
     acting: Acting,
 ) -> dict[str, Any]:
-    """``insight``, ``decision`` (None where nothing was done), ``answer`` of the action or of its
-    dry run, ``refused`` (why there is none), ``options``, ``change`` and ``next``."""
-    from ..actions.judging import judged
+    """What ``deciding.as_it_stands`` says, after the decision or a dry run of it; of approving
+    where none was given."""
     from ..insights import queue
-    from ..insights.approving import approval, carried_out
+    from ..insights.approving import approval
+    from ..insights.deciding import as_it_stands, decide
 
-    found = queue.insight(conn, insight)
-    answer, refused, options = None, None, {}
-    wants = decision in (None, "approve")
-    if decision == "approve":
-        judged(conn, insight, "approved", None, "")  # refuses what was judged, naming who did
-    if wants and found["status"] == "pending":
-        would = approval(found, chosen)
-        options = dict(would.options)
-        if note is not None and would.action is not None:
-            raise BadParameter("--note says why something is dismissed: leave it out here")
-        if would.action is not None:
-            try:
-                answer = acting.act(conn, would.action, would.arguments, insight)
-            except (NotAMemory, NotEmbedded):
-                raise
-            except LimbicError as error:
-                if decision is not None:
-                    raise
-                refused = str(error)
-        elif acting.yes:
-            queue.judge(conn, insight, "approved", actor=acting.actor, note=note)
-    elif chosen:
-        raise BadParameter(f"--{next(iter(chosen))} is for approving: leave it out here")
-    if acting.yes and decision == "dismiss":
-        queue.dismiss(conn, insight, actor=acting.actor, note=note)
-    elif acting.yes and decision == "reopen":
-        queue.reopen(conn, insight, actor=acting.actor)
-    now = queue.insight(conn, insight)
-    return {
-        "insight": now,
-        "decision": decision if acting.yes else None,
-        "answer": answer,
-        "refused": refused,
-        "options": options,
-        "change": carried_out(conn, insight),
-        "next": now["next"],
-    }
+    given: dict[str, Any] = {
+        "chosen": chosen, "basis": acting.basis, "note": note, "actor": acting.actor,
+        "embed": acting.embed, "dry_run": not acting.yes, "settings": acting.settings,
+    }  # fmt: skip
+    if decision is not None:
+        if acting.yes and decision == "approve":
+            say("Doing it, and embedding what changes …")
+        return decide(conn, insight, decision, **given)
+    found = queue.found(conn, insight)
+    if found["status"] != "pending":
+        if chosen:
+            raise BadParameter(f"--{next(iter(chosen))} is for approving: leave it out here")
+        return as_it_stands(conn, insight)
+    would = approval(found, chosen)
+    try:
+        return decide(conn, insight, "approve", **given)
+    except (NotAMemory, NotEmbedded):
+        raise
+    except LimbicError as error:
+        return as_it_stands(conn, insight, would=would, refused=str(error))

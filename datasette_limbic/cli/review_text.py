@@ -7,11 +7,10 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ..insights.words import words
 from ..text import counted
 from .acting import Acting, again, hint
 from .printing import line, printable
-
-_WORDS = {"name_clash": "names alike", "archive_candidate": "to archive"}
 
 
 def listed(database: str, found: Mapping[str, Any]) -> Iterator[str]:
@@ -28,7 +27,7 @@ def listed(database: str, found: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         [
             row["id"],
-            line(_WORDS.get(row["kind"], row["kind"]), 16),
+            line(_kind(row), 16),
             f"{row['confidence']:.2f}",
             line(row["title"], 80),
             _standing(row),
@@ -52,6 +51,11 @@ def _nothing(database: str, found: Mapping[str, Any]) -> str:
     if found["judged"]:
         return f"Nothing waits for a decision: {found['judged']:,} judged, see --status all."
     return f"Nothing has been raised yet: {hint('reflect', database)}"
+
+
+def _kind(row: Mapping[str, Any]) -> Any:
+    known = words(row["kind"])
+    return row["kind"] if known is None else known.one
 
 
 def _standing(row: Mapping[str, Any]) -> str:
@@ -95,7 +99,7 @@ def one(
 
 def _evidence(insight: Mapping[str, Any]) -> Iterator[str]:
     place = f", {insight['position']:,} of {insight['pending']:,}" if insight["position"] else ""
-    kind = line(_WORDS.get(insight["kind"], insight["kind"]), 40)
+    kind = line(_kind(insight), 40)
     yield (
         f"Insight {insight['id']}, {kind}, {insight['status']}{place}, confidence "
         f"{insight['confidence']:.2f}"
@@ -126,13 +130,13 @@ def _rows(insight: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _proposal(conn: Any, answer: Mapping[str, Any]) -> Iterator[str]:
-    from ..actions.naming import completed
+    from ..actions.described import described
     from . import diffs
     from .acting import warnings
 
     yield line(answer["summary"], 2000)
     yield from warnings(answer)
-    yield from diffs.lines(*completed(conn, answer["diff"]))
+    yield from diffs.lines(*described(conn, answer["diff"]))
 
 
 def _ways(database: str, number: str, decision: str | None) -> Iterator[str]:

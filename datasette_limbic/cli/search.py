@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from .. import connection, search
 from ..config import FUSIONS, MAX_LIMIT, MODES, RECENCIES, STRATEGIES, Settings
+from ..text import short
 from .common import reports_errors, takes_settings
 
 _ARGUMENTS = (
@@ -97,10 +98,6 @@ def as_text(answer: dict[str, Any]) -> str:
 
 
 def _table(rows: list[dict[str, Any]], above: int = 0) -> str:
-    def short(text: str | None, length: int) -> str:
-        text = " ".join(str("" if text is None else text).split())
-        return text if len(text) <= length else text[: length - 1] + "…"
-
     table: str = tabulate(
         [
             [

@@ -10,11 +10,11 @@ from tabulate import tabulate
 
 from ..config import Settings
 from ..errors import BadParameter, NotWritable, StaleProposal
-from ..reports.entities import find_entity
+from ..reports.entities import find_entity, typed
 from ..text import counted
-from .acting import Acting, hint, how_to, takes_action, warnings, which
+from .acting import Acting, hint, how_to, takes_action, warnings
 from .bars import say
-from .printing import as_json, printable
+from .printing import as_json, line, printable
 from .split_children import named, read_children, read_file
 
 
@@ -77,7 +77,7 @@ def _print_proposal(database: str, asked: str, acting: Acting) -> None:
 
     say("Looking for topics …")
     with acting.open(database) as conn:
-        found = propose_entity_split(conn, which(conn, asked), settings=acting.settings)
+        found = propose_entity_split(conn, typed(conn, asked), settings=acting.settings)
         lines = [_proposal(found)]
         found["basis"] = None
         if found["children"]:
@@ -108,7 +108,7 @@ def _split(database: str, asked: str, path: str, acting: Acting) -> None:
     """The split of a file, or what it would do."""
     children, proposal = read_file(path)
     with acting.open(database) as conn:
-        number = find_entity(conn, which(conn, asked))["id"]
+        number = find_entity(conn, typed(conn, asked))["id"]
         if proposal.get("id", number) != number:
             raise BadParameter(
                 f"{named(path)} has a proposal for entity {proposal['id']!r:.40}, and {asked!r:.80}"
@@ -144,12 +144,12 @@ def _candidates(found: dict[str, Any]) -> str:
         [
             [
                 row["id"],
-                _line(row["name"], 40),
-                _line(row["entityType"], 14),
+                line(row["name"], 40),
+                line(row["entityType"], 14),
                 row["status"],
                 f"{row['observations']:,} of {row['threshold']:,}",
                 row["split_score"],
-                " | ".join(_line(t["label"], 40) for t in row["topics"] if t["stands_apart"]),
+                " | ".join(line(t["label"], 40) for t in row["topics"] if t["stands_apart"]),
             ]
             for row in rows
         ],
@@ -165,7 +165,7 @@ def _candidates(found: dict[str, Any]) -> str:
 
 
 def _proposal(found: dict[str, Any]) -> str:
-    lines = [f"{_line(found['name'], 200)} ({_line(found['entityType'], 80)})", found["reason"]]
+    lines = [f"{line(found['name'], 200)} ({line(found['entityType'], 80)})", found["reason"]]
     lines.append(
         f"{found['observations']:,} of {found['threshold']:,} observations, "
         f"diversity {found['diversity']:.2f}, split score {found['split_score']:.2f}"
@@ -184,24 +184,19 @@ def _proposal(found: dict[str, Any]) -> str:
         ]
     lines += ["", found["summary"]]
     for child in found["children"]:
-        lines += ["", f"New: {_line(child['name'], 500)} ({child['entityType']}), firmness"]
+        lines += ["", f"New: {line(child['name'], 500)} ({child['entityType']}), firmness"]
         lines[-1] += f" {child['firmness']:.2f}"
         lines += [_observation(row) for row in child["observations"]]
     if found["children"]:
         stays = [f"{_observation(row)}  [{row['why']}]" for row in found["stays"]]
-        lines += ["", f"Stays in {_line(found['name'], 200)}:", *(stays or ["  nothing"])]
+        lines += ["", f"Stays in {line(found['name'], 200)}:", *(stays or ["  nothing"])]
         lines += ["", "Relations that would be made:"]
         lines += [
-            f"  {_line(each['from'], 200)} → {each['relation_type']} → {_line(each['to'], 500)}"
+            f"  {line(each['from'], 200)} → {each['relation_type']} → {line(each['to'], 500)}"
             for each in found["relations"]
         ]
     return "\n".join(lines)
 
 
 def _observation(row: dict[str, Any]) -> str:
-    return f"  {row['firmness']:5.2f}  #{row['id']} {_line(row['content'], 100)}"
-
-
-def _line(text: str | None, most: int) -> str:
-    joined = " ".join(str("" if text is None else text).split())
-    return joined if len(joined) <= most else joined[: most - 1] + "…"
+    return f"  {row['firmness']:5.2f}  #{row['id']} {line(row['content'], 100)}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from ..insights import model, queue, succession
+from ..insights import model, notes, succession
 from .baseline import Baseline
 from .items import Insight
 from .links import REMOVED, Staging
@@ -197,7 +197,7 @@ def _judge(conn: sqlite3.Connection, row: _Row, insight: Insight) -> bool:
     """Let ours, which waits, stand as it was judged there on the same; whether that was done."""
     if row["status"] != "pending" or insight.status == "pending" or not _is_same(row, insight):
         return False
-    note = queue.note_of(model.read_evidence(insight.evidence))
+    note = notes.note_of(model.read_evidence(insight.evidence))
     conn.execute(
         "update limbic_insights set status = ?, judged_by = ?, judged_at = ?, evidence = ?"
         " where id = ?",
@@ -205,7 +205,7 @@ def _judge(conn: sqlite3.Connection, row: _Row, insight: Insight) -> bool:
             insight.status,
             insight.judged_by,
             insight.judged_at,
-            queue.noted(row["evidence"], note) if isinstance(note, str) else row["evidence"],
+            notes.noted(row["evidence"], note) if isinstance(note, str) else row["evidence"],
             row["id"],
         ],
     )

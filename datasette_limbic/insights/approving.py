@@ -5,6 +5,7 @@ Whoever shows an insight and whoever carries it out take it from here, pages and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +76,25 @@ def approval(found: Mapping[str, Any], chosen: Mapping[str, Any] | None = None) 
         raise Refused(
             f"what insight {found['id']} would do cannot be read, since another program wrote it"
         ) from error
+
+
+def other_than(found: Mapping[str, Any], action: str, arguments: Mapping[str, Any]) -> str | None:
+    """What approving ``found`` does, in words, where it is not this action with these arguments,
+    in full as a plan has them; None where it is, whatever of it was chosen. Raises Refused."""
+    proposed = approval(found)
+    if proposed.action is None:
+        return "it came with an import, and approving it only notes that it was seen"
+    if proposed.action == action:
+        try:
+            would = approval(found, _chosen(found["kind"], arguments))
+        except BadParameter:
+            would = None  # other ids than it offers
+        if would is not None and _in_order(would.arguments) == _in_order(arguments):
+            return None
+    chosen = CHOSEN.get(found["kind"], ())
+    said = {name: value for name, value in proposed.arguments.items() if name != "children"}
+    free = f", where {' and '.join(chosen)} may be chosen" if chosen else ""
+    return f"{proposed.action} {json.dumps(said, ensure_ascii=False):.400}{free}"
 
 
 def carried_out(conn: sqlite3.Connection, insight: int) -> dict[str, Any] | None:
@@ -148,6 +168,25 @@ _OURS = {
     "split": _split,
     "bridge": _restore,
 }
+
+
+def _chosen(kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen, from the arguments of a plan."""
+    if kind == "duplicate":
+        return {"keep": arguments["clusters"][0]["keep"]}
+    return {name: arguments[name] for name in CHOSEN.get(kind, ()) if name in arguments}
+
+
+def _in_order(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments in which lists of ids that go are sorted: their order means nothing."""
+    found = dict(arguments)
+    if "others" in found:
+        found["others"] = sorted(found["others"], key=repr)
+    if "clusters" in found:
+        found["clusters"] = [
+            {**each, "remove": sorted(each["remove"], key=repr)} for each in found["clusters"]
+        ]
+    return found
 
 
 def _one_of(name: str, value: Any, options: list[int]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..answers import plain
 from ..config import Settings
+from ..text import short as in_one_line
 
 KINDS = ("contradiction", "duplicate", "name_clash", "bridge", "split", "archive_candidate")
 """In the order of the queue: what may be false first, then what is there twice, then the rest."""
@@ -156,8 +157,7 @@ def text_of(value: Any) -> str:
 
 def short(value: Any, length: int = CUT) -> str:
     """A text in one line, cut."""
-    text = " ".join(text_of(value).split())
-    return text if len(text) <= length else text[: length - 1] + "…"
+    return in_one_line(value, length)
 
 
 def named(name: Any) -> str:

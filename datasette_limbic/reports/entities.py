@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,14 @@ from datasette.utils.sqlite import sqlite3
 from ..config import number
 from ..entity import alike
 from ..errors import BadParameter, UnknownEntity
-from ..schema import holds
+from ..schema import holds, require_memory
+from ..text import storable
 
 PAGE = 50
 """Rows of each list on a page."""
 MAX_PAGE_SIZE = 1000
 MAX_PAGE = 10_000_000
+_DIGITS = re.compile(r"-?[0-9]{1,19}")
 
 
 def rows(
@@ -47,6 +50,25 @@ def find_entity(conn: sqlite3.Connection, entity: int | str) -> dict[str, Any]:
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it by name"
         raise UnknownEntity(f"this memory has no entity with the {column} {entity!r:.80}: {hint}")
     return found[0]
+
+
+def typed(conn: sqlite3.Connection, text: str) -> int | str:
+    """An entity as a person types it, in a command, a form or an address: digits are the id
+    where there is one, else a name where there is one, since a name may be digits too.
+
+    What comes back is for ``find_entity``, which says what is missing. Programs need none of this:
+    they give an id as a number and a name as text. Raises NotAMemory.
+    """
+    require_memory(conn)
+    text = storable(text)
+    if not _DIGITS.fullmatch(text) or not holds(number := int(text)):
+        return text
+    there = "select 1 from entities where {} = ?"
+    if conn.execute(there.format("id"), [number]).fetchone() is None and (
+        conn.execute(there.format("name"), [text]).fetchone() is not None
+    ):
+        return text
+    return number
 
 
 def paging(page: Any, size: Any) -> tuple[int, int]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
@@ -22,29 +23,29 @@ from datasette import Response
 from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, connection, permissions, schema
-from ..actions import log
+from .. import connection, permissions, schema
 from ..actions.acting import CHANGING, TRIES, Action
+from ..actions.described import described
 from ..actions.kinds import KINDS, Kind
 from ..answers import plain, public
 from ..config import Settings
 from ..errors import (
     BadParameter,
+    Busy,
     LimbicError,
     NotAllowed,
     NotAMemory,
     NotEmbedded,
     NotRecorded,
-    NotWritable,
     StaleProposal,
     UnknownPage,
 )
+from ..reports.entities import typed
 from ..schema import SEARCHED_TABLES
-from . import acting_form, diff_display, posting
+from . import acting_form, diff_display, posting, writable
 from .acting_form import Asked
-from .common import Page, by_method, checked, json_response, render
+from .common import Page, by_method, checked, json_response, render, whole_number
 from .working import WORKER
-from .writable import may_edit
 
 # What actions read, the log in which they stand included.
 TABLES = (
@@ -54,9 +55,21 @@ TABLES = (
     "limbic_insights",
     "limbic_changes",
 )
+MAX_TYPED = 1000
+"""Different entities in the fields of a form that are looked up."""
+LATER = (NotRecorded, Busy)
+"""What the same yes may do in a moment, when nobody else is at it."""
 OPTIONS = ("dry_run", "basis", "insight", "embed")
 # Those of a database that are done again, one at a time.
 _TURNS: WeakKeyDictionary[Database, asyncio.Lock] = WeakKeyDictionary()
+
+
+class Steps(Protocol):
+    """An ``Action``, or a ``deciding.Decision``, which is one with a judgement."""
+
+    def read(self, conn: sqlite3.Connection) -> None: ...
+    def embed(self) -> None: ...
+    def write(self, conn: sqlite3.Connection) -> bool: ...
 
 
 async def _act(here: Page) -> Response:
@@ -67,12 +80,7 @@ async def _act(here: Page) -> Response:
     if posting.is_form(here.request):
         pairs = await posting.fields(here, kind.example)
         return await _of_form(here, kind, pairs)
-    # without a type too: on 0.65 only the type keeps pages of other sites from sending a cookie
-    if posting.content_type(here.request.scope) != "application/json":
-        raise BadParameter(
-            f"this takes JSON, or the form of a page of ours: send {kind.example} with the header "
-            "content-type: application/json"
-        )
+    posting.require_json(here, kind.example)
     given = await posting.body(here, (*kind.takes, *OPTIONS), kind.example)
     action = await done(here, _of_json(kind, given))
     return json_response(here.datasette, public(plain(action.answer)))
@@ -103,7 +111,7 @@ async def done(here: Page, asked: Asked) -> Action:
         await must(here)
     action = Action(
         asked.name,
-        await _in_full(here, asked),
+        await in_full(here, asked),
         basis=asked.basis,
         actor=posting.actor_id(here),
         insight=asked.insight,
@@ -113,27 +121,28 @@ async def done(here: Page, asked: Asked) -> Action:
     if asked.dry_run:
         await here.db.execute_fn(action.read)
         return action
-    if not await _written(here, action):
-        # what others of this process write would change it each time
-        async with _TURNS.setdefault(here.db, asyncio.Lock()):
-            for _ in range(TRIES - 1):
-                if await _written(here, action):
-                    break
-            else:
-                raise NotRecorded(CHANGING)
+    await carried_out(here, action)
     return action
+
+
+async def carried_out(here: Page, steps: Steps) -> None:
+    """Do it. Raises NotRecorded where others write each time, and what the steps raise."""
+    if await _written(here, steps):
+        return
+    # what others of this process write would change it each time
+    async with _TURNS.setdefault(here.db, asyncio.Lock()):
+        for _ in range(TRIES - 1):
+            if await _written(here, steps):
+                return
+    raise NotRecorded(CHANGING)
 
 
 async def must(here: Page) -> None:
     """Raise NotAllowed or NotWritable unless the visitor may change this memory."""
-    if not await compat.may(here.datasette, here.request.actor, permissions.EDIT, here.db.name):
-        raise NotAllowed(f"changing a memory needs the permission {permissions.EDIT}")
-    reason = posting.unwritable(here.db)
-    if reason:
-        raise NotWritable(f"nothing was changed: {reason}")
+    await writable.require(here, permissions.EDIT, "changing a memory")
 
 
-async def _in_full(here: Page, asked: Asked) -> dict[str, Any]:
+async def in_full(here: Page, asked: Asked) -> dict[str, Any]:
     """The arguments with what is left to us: a proposal, which may take seconds to work out.
 
     That is done with a connection of its own, so that no thread of the database waits for it.
@@ -161,17 +170,12 @@ def _filled(
     return kind.filled(conn, asked.arguments, settings)
 
 
-async def _written(here: Page, action: Action) -> bool:
+async def _written(here: Page, steps: Steps) -> bool:
     """Read, embed and write; False where others wrote meanwhile and it is to be done again."""
-    await here.db.execute_fn(action.read)
+    await here.db.execute_fn(steps.read)
     # a model may take seconds: neither the event loop nor a thread of the database waits for it
-    await asyncio.to_thread(action.embed)
-    try:
-        return await compat.execute_write(here.db, action.write)
-    except sqlite3.Error as error:
-        why = connection.unwritten(here.db.name, error)
-        again = ". Send it again" if connection.is_locked(error) else ""
-        raise NotRecorded(f"nothing was changed: {why}{again}") from error
+    await asyncio.to_thread(steps.embed)
+    return await writable.written(here, steps.write)
 
 
 # the page -----------------------------------------------------------------------------------
@@ -179,16 +183,20 @@ async def _written(here: Page, action: Action) -> bool:
 
 async def _of_form(here: Page, kind: Kind, pairs: list[tuple[str, str]]) -> Response:
     """The page with the diff; with a yes the way to what was done."""
-    came_from = acting_form.back(here, dict(pairs).get("return", ""))
-    asked = Asked(kind.name, {}, dry_run=True, back=came_from)
+    given = dict(pairs)
+    asked = Asked(kind.name, {}, dry_run=True, back=acting_form.back(here, given.get("return", "")))
+    length = sum(len(value) for _, value in pairs)
     try:
-        asked = acting_form.of_form(here, kind, pairs)
+        if given.get("approve") == acting_form.YES:
+            await must(here)  # before thousands of fields are gone through
+        asked = await posting.apart(length, acting_form.of_form, here, kind, pairs)
+        asked = await _with_entities(here, asked, pairs)
         if asked.dry_run:
             return await looked(here, kind, asked)
         action = await done(here, asked)
     except (NotAMemory, NotAllowed):
         raise
-    except (StaleProposal, NotEmbedded) as error:
+    except (StaleProposal, NotEmbedded, *LATER) as error:
         return await _again(here, kind, asked, error)
     except LimbicError as error:
         return await _page(here, kind, asked, None, error)
@@ -196,12 +204,27 @@ async def _of_form(here: Page, kind: Kind, pairs: list[tuple[str, str]]) -> Resp
     return Response.redirect(here.url(f"/changes/{action.answer['change']}?{query}"), 303)
 
 
+async def _with_entities(here: Page, asked: Asked, pairs: list[tuple[str, str]]) -> Asked:
+    """With the entities that were typed into fields: digits may be a name (``typed``)."""
+    fields = {name for name, _ in pairs if name in ("entity", "keep", "others")}
+    texts = {value for name, value in pairs if name in fields and whole_number(value) is not None}
+    if not 0 < len(texts) <= MAX_TYPED:  # the action says itself how many it takes
+        return asked
+    found = await here.read(lambda conn: {int(text): typed(conn, text) for text in texts})
+
+    def meant(value: Any) -> Any:
+        return [*map(meant, value)] if isinstance(value, list) else found.get(value, value)
+
+    arguments = {n: meant(v) if n in fields else v for n, v in asked.arguments.items()}
+    return replace(asked, arguments=arguments)
+
+
 async def looked(here: Page, kind: Kind, asked: Asked) -> Response:
     """The page with the diff of what a form asks for. Raises LimbicError where it cannot be done,
     but for want of embedding, which the page says."""
     try:
         return await _page(here, kind, asked, await done(here, asked))
-    except NotEmbedded as error:
+    except (NotEmbedded, *LATER) as error:
         return await _again(here, kind, asked, error)
 
 
@@ -213,6 +236,11 @@ async def _again(here: Page, kind: Kind, asked: Asked, error: LimbicError) -> Re
         action = await done(here, now)
     except LimbicError as other:
         return await _page(here, kind, now, None, other)
+    except sqlite3.OperationalError as other:
+        if not connection.is_locked(other):
+            raise
+        # a writer that keeps readers out as well: all that was asked for is on the page
+        return await _page(here, kind, now, None, error)
     return await _page(here, kind, now, action, error)
 
 
@@ -225,6 +253,7 @@ async def _page(
         "_action": kind.name,
         "_error": str(error) if error else None,
         "_again": action is not None and error is not None,
+        "_later": isinstance(error, LATER),
         "_return": asked.back,
         "_insight": asked.insight,
         "_embed": asked.embed,
@@ -233,10 +262,10 @@ async def _page(
     }
     if action is not None:
         answer = data["answer"] = plain(action.answer)
-        names = await here.read(lambda conn: log.names(conn, answer["diff"]))
-        data["_diff"] = diff_display.shown(here, answer["diff"], names)
+        diff, names = await here.read(lambda conn: described(conn, answer["diff"]))
+        data["_diff"] = diff_display.shown(here, diff, names)
         data["_search"] = diff_display.search_words(action)
-        data["_why_not"] = await why_not(here)
+        data["_why_not"] = await writable.why_not(here)
     html = await render(here.datasette, here.request, "limbic_action.html", here, data)
     return Response.html(html, status=error.status if error else 200)
 
@@ -247,13 +276,6 @@ def _editor(here: Page, asked: Asked, action: Action | None) -> dict[str, Any]:
     entity = arguments.get("entity")
     url = here.url(f"/split/{entity}") if asked.name == "split" and type(entity) is int else None
     return {"_edit_url": url, "_edited": arguments}
-
-
-async def why_not(here: Page) -> str | None:
-    """Why there is no button, in a sentence; None where there is one."""
-    if await may_edit(here.datasette, here.request.actor, here.db):
-        return None
-    return posting.unwritable(here.db) or f"this needs the permission {permissions.EDIT}"
 
 
 acting_view = by_method(

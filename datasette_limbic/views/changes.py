@@ -10,8 +10,9 @@ from datasette.utils import tilde_decode
 from ..actions import log
 from ..actions.kinds import KINDS
 from ..errors import UnknownChange
+from ..reports.entities import typed
 from . import acting_form, diff_display
-from .common import Page, page, whole_number
+from .common import SCRIPT, Page, page, whole_number
 from .tabs import CHANGES_TABLES
 
 FILTERS = ("entity", "action", "actor")
@@ -21,7 +22,13 @@ async def _changes(here: Page) -> tuple[str, dict[str, Any]]:
     turned = here.whole("page", 1)
     entity, action, actor = (here.given.get(name) for name in FILTERS)
     data = await here.read(
-        lambda conn: log.changes_log(conn, entity=entity, action=action, actor=actor, page=turned)
+        lambda conn: log.changes_log(
+            conn,
+            entity=entity and typed(conn, entity),
+            action=action,
+            actor=actor,
+            page=turned,
+        )
     )
     if here.as_json:
         return "limbic_changes.html", data
@@ -52,6 +59,7 @@ async def _change(here: Page) -> tuple[str, dict[str, Any]]:
     change = data["change"]
     _decorate(here, change)
     data["_diff"] = diff_display.shown(here, data["diff"], data["names"])
+    data["_script_url"] = here.datasette.urls.static_plugins("datasette-limbic", SCRIPT)
     data["_done"] = here.given.get("done") == "1"
     asked = here.args.get("return")
     data["_back"] = None if asked is None else acting_form.back(here, asked)

@@ -28,6 +28,8 @@ from .writable import may_edit
 log = logging.getLogger("datasette_limbic")
 
 MAX_PAGE = 10_000_000
+SCRIPT = "limbic_review.js"
+"""Keys for pages with a decision or an undo."""
 T = TypeVar("T")
 
 
@@ -144,11 +146,26 @@ def by_method(hint: str = "", **views: View) -> View:
             return await views[method](datasette, request)
         message = f"{request.method} is not answered here: use {' or '.join(views)}"
         message += f", {hint}" if hint else ""
-        response = await failed(datasette, request, True, 405, message)
+        # a person who opens the address of a form; programs that send to it name no such type
+        accept = request.headers.get("accept", "").lower()
+        is_page = method == "GET" and "text/html" in accept and not has_json_path(request)
+        if is_page:
+            message += (
+                ". This is where the forms of other pages lead: go back to the one you were on"
+            )
+        shown = await _shown(datasette, request) if is_page else None
+        response = await failed(datasette, request, not is_page, 405, message, shown)
         response.headers["allow"] = ", ".join(allowed)
         return response
 
     return view
+
+
+async def _shown(datasette: Datasette, request: Any) -> str | None:
+    """The database of a request, where the visitor may know of it."""
+    name = tilde_decode(request.url_vars["database"])
+    may = name in datasette.databases and await compat.may_view(datasette, request.actor, name, ())
+    return name if may else None
 
 
 def checked(
@@ -198,7 +215,7 @@ def checked(
 async def render(
     datasette: Datasette, request: Any, template: str, here: Page, data: dict[str, Any]
 ) -> str:
-    return str(
+    return printable(
         await datasette.render_template(
             template,
             {
@@ -269,7 +286,12 @@ async def failed(
         },
         request=request,
     )
-    return Response.html(html, status=status)
+    return Response.html(printable(html), status=status)
+
+
+def printable(html: str) -> str:
+    """A page without U+0000, which no HTML may hold: texts of other programs may have it."""
+    return html.replace("\0", "\ufffd")
 
 
 def json_response(datasette: Datasette, data: Any, status: int = 200) -> Response:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ..actions.acting import Action
+from ..actions.rows import words
 from ..text import counted
 from .common import Page
 from .display import short
@@ -15,22 +16,6 @@ SHOWN = 200
 SHOWN_IN_ALL = 2000
 MAX_TEXT = 1000
 MAX_VALUE = 300
-# table → one of its rows, several
-TABLES = {
-    "entities": ("entity", "entities"),
-    "observations": ("observation", "observations"),
-    "relations": ("relation", "relations"),
-    "entity_access": ("count of accesses", "counts of accesses"),
-    "co_occurrences": ("count of coming up together", "counts of coming up together"),
-    "entity_access_log": ("logged access", "logged accesses"),
-    "limbic_feedback": ("rating", "ratings"),
-    "limbic_insights": ("finding of the review queue", "findings of the review queue"),
-    "limbic_topics": ("kept list of topics", "kept lists of topics"),
-    "limbic_duplicates": (
-        "kept pair of similar observations",
-        "kept pairs of similar observations",
-    ),
-}
 _ADJECTIVES = {"created": "new", "moved": "moved", "changed": "changed", "removed": "removed"}
 SIGNS = {"created": "+", "moved": "→", "changed": "~", "removed": "−"}
 _COLUMNS = {
@@ -135,7 +120,7 @@ def _heading(table: str, what: str, size: int) -> str:
 
 
 def _named(table: str, size: int) -> str:
-    one, many = TABLES.get(table, (f"row of {table}", f"rows of {table}"))
+    one, many = words(table)
     return one if size == 1 else many
 
 

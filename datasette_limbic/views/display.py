@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 from urllib.parse import urlencode
 
@@ -63,15 +62,13 @@ def moment(value: Any) -> str:
 
 def short(value: Any, most: int = MAX_NAME) -> str:
     """The beginning of a long text."""
-    content = str(value)
-    return content if len(content) <= most else content[: most - 1] + "…"
+    return text.cut(str(value), most)
 
 
 def named(name: Any, entity: Any, most: int = MAX_NAME) -> str:
     """The name of an entity as the text of a link, which one of spaces alone would leave empty."""
     found = str("" if name is None else name)
-    unseen = all(unicodedata.category(c)[0] in "ZC" for c in found)
-    return f"unnamed (#{entity})" if unseen else short(found, most)
+    return short(found, most) if text.shows(found) else f"unnamed (#{entity})"
 
 
 def isolated(value: Any, most: int = MAX_NAME) -> Markup:

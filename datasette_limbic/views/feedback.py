@@ -14,12 +14,13 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import compat, connection, permissions, recorder, search_log, serving
 from ..answers import plain, public
-from ..errors import BadParameter, NotAllowed, NotRecorded, NotWritable
+from ..errors import BadParameter, NotRecorded
 from ..schema import RATED_TABLES
-from . import posting, rating
+from . import posting, rating, writable
 from .common import Page, by_method, checked, json_response, whole_number
 
 EXAMPLE = '{"search_id": "…", "name": "…", "rating": "useful"}'
+NOTHING = "the rating was not recorded"
 BODY = ("search_id", "id", "name", "rating", "client")
 # ``search`` is what the page carried along, ``rate`` the button: "46:useful".
 FORM = ("search", "rate")
@@ -38,21 +39,13 @@ async def _feedback(here: Page) -> Response:
     """Log a rating; answers once it is written."""
     as_form = posting.is_form(here.request)
     given = await posting.body(here, FORM if as_form else BODY, EXAMPLE, form=as_form)
-    await _must(here)
+    await writable.require(here, permissions.RECORD, "rating", NOTHING)
     asked = _of_page(here, given) if as_form else _of_client(given)
     done = await _write(here, asked)
     if asked.page is None:
         return json_response(here.datasette, public(plain(done)))
     query = urlencode({**asked.page.arguments, "search_id": asked.uid})
     return Response.redirect(f"{here.url('/search')}?{query}#entity-{done['id']}", 303)
-
-
-async def _must(here: Page) -> None:
-    if not await compat.may(here.datasette, here.request.actor, permissions.RECORD, here.db.name):
-        raise NotAllowed(f"rating needs the permission {permissions.RECORD}")
-    reason = posting.unwritable(here.db)
-    if reason:
-        raise NotWritable(f"the rating was not recorded: {reason}")
 
 
 def _of_client(given: dict[str, Any]) -> _Rating:
@@ -108,10 +101,8 @@ async def _write(here: Page, asked: _Rating) -> dict[str, Any]:
             ),
         )
     except sqlite3.Error as error:
-        why = connection.unwritten(here.db.name, error)
-        waiting.count(why)
-        again = ". Send it again" if connection.is_locked(error) else ""
-        raise NotRecorded(f"the rating was not recorded: {why}{again}") from error
+        waiting.count(connection.unwritten(here.db.name, error))
+        raise writable.unwritten(here, error, NOTHING) from error
     waiting.count()
     return done
 

@@ -11,10 +11,9 @@ from datasette import Response
 from datasette.utils import tilde_decode
 
 from ..actions import changes
-from ..actions.acting import Action
+from ..actions.described import described
 from ..actions.kinds import KINDS
-from ..actions.naming import completed
-from ..answers import plain, public
+from ..answers import public
 from ..errors import (
     BadParameter,
     LimbicError,
@@ -25,9 +24,10 @@ from ..errors import (
     UnknownInsight,
 )
 from ..insights import queue
-from ..insights.approving import Approval, approval, carried_out
-from . import acting, diff_display, judging, posting, review_display
-from .common import Page, by_method, checked, json_response, page, render
+from ..insights.approving import Approval, approval
+from ..insights.deciding import Decision, as_it_stands
+from . import acting, diff_display, judging, posting, review_display, writable
+from .common import SCRIPT, Page, by_method, checked, json_response, page, render
 from .common import whole_number as whole
 from .judging import CHOICES, Judgement
 from .tabs import REVIEW_TABLES
@@ -35,7 +35,6 @@ from .tabs import REVIEW_TABLES
 TEMPLATE = "limbic_insight.html"
 SAYS = ("done", "judged")
 """Of what was done just before: the number of a change, or the id of a finding."""
-SCRIPT = "limbic_review.js"
 
 
 async def _insight(here: Page) -> tuple[str, dict[str, Any]]:
@@ -44,41 +43,34 @@ async def _insight(here: Page) -> tuple[str, dict[str, Any]]:
 
 
 async def _data(here: Page, number: int, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """``insight`` as ``queue.insight`` gives it; ``proposal``, the answer of a dry run, or None;
-    ``refused``, why there is none; ``chosen`` and ``options``, what may be chosen; ``change``,
-    what approving it made."""
-    found, change = await here.read(
-        lambda conn: (queue.insight(conn, number), carried_out(conn, number))
-    )
-    action: Action | None = None
+    """What ``deciding.as_it_stands`` says, with the answer of a dry run of approving it."""
+    found = await here.read(lambda conn: queue.found(conn, number))
+    decision: Decision | None = None
     refused: LimbicError | None = None
-    would: Approval | None = None
-    embed = True
     if found["status"] == "pending":
-        would = approval(found, chosen)
-        if would.action is not None:
-            action, refused, embed = await _proposal(here, would, number)
-    data: dict[str, Any] = {
-        "insight": found,
-        "proposal": plain(action.answer) if action else None,
-        "refused": str(refused) if refused else None,
-        "chosen": dict(would.chosen) if would else {},
-        "options": dict(would.options) if would else {},
-        "change": change,
-    }
+        decision, refused = await _proposal(here, approval(found, chosen), chosen, number)
+    action = decision.action if decision else None
+    would = decision.would if decision else None
+    data: dict[str, Any] = await here.read(
+        lambda conn: as_it_stands(
+            conn,
+            number,
+            would=would,
+            answer=action.answer if action else None,
+            refused=str(refused) if refused else None,
+        )
+    )
     if here.as_json:
         return data
-    data["_embed"] = embed
-    data["_carried"] = _carried(would, data["proposal"])
+    data["_embed"] = decision is None or decision.embeds
+    data["_carried"] = _carried(would, data["answer"])
     data["_notes_alone"] = would is not None and would.action is None
     data["_yes"] = KINDS[would.action].done if would and would.action else None
     if action is not None:
-        diff, names = await here.read(
-            lambda conn: completed(conn, _beside(data["proposal"]["diff"]))
-        )
+        diff, names = await here.read(lambda conn: described(conn, _beside(data["answer"]["diff"])))
         data["_diff"] = diff_display.shown(here, diff, names)
         data["_search"] = diff_display.search_words(action)
-    data["_why_not"] = await acting.why_not(here)
+    data["_why_not"] = await writable.why_not(here)
     data["_said"] = await said(here)
     await asyncio.to_thread(review_display.decorate, here, data)
     data["_script_url"] = here.datasette.urls.static_plugins("datasette-limbic", SCRIPT)
@@ -86,23 +78,23 @@ async def _data(here: Page, number: int, chosen: Mapping[str, Any]) -> dict[str,
 
 
 async def _proposal(
-    here: Page, would: Approval, number: int
-) -> tuple[Action | None, LimbicError | None, bool]:
-    """A dry run of it; where it is refused, why. Then whether it can be embedded."""
-    embed = True
-    for _ in range(2):
-        asked = judging.act(
-            would.action or "", would.arguments, number, Judgement("approve", embed=embed),
-            dry_run=True,
-        )  # fmt: skip
+    here: Page, would: Approval, chosen: Mapping[str, Any], number: int
+) -> tuple[Decision, LimbicError | None]:
+    """Approving it, as far as it was read; where it is refused, why."""
+    for embed in (True, False):
+        decision = Judgement("approve", chosen, embed=embed).of(here, number)
+        decision.would = would  # what may be chosen is shown where it is refused too
         try:
-            return await acting.done(here, asked), None, embed
+            await judging.fill(here, decision)
+            await here.db.execute_fn(decision.read)
         except NotEmbedded:
-            embed = False  # a person may want it all the same, and sync later
+            continue  # a person may want it all the same, and sync later
         except NotAMemory:
             raise
         except LimbicError as error:
-            return None, error, embed
+            decision.action = None
+            return decision, error
+        return decision, None
     raise AssertionError("without embedding nothing is embedded")
 
 
@@ -111,13 +103,13 @@ def _beside(diff: dict[str, Any]) -> dict[str, Any]:
     return {**diff, "rows": [row for row in diff["rows"] if row["table"] != "limbic_insights"]}
 
 
-def _carried(would: Approval | None, proposal: dict[str, Any] | None) -> dict[str, Any]:
+def _carried(would: Approval | None, answer: dict[str, Any] | None) -> dict[str, Any]:
     """What the form gives back, so that what is approved is what was shown."""
     if would is None:
         return {}
     carried = dict(would.chosen)
-    if "children" in carried and proposal is not None:
-        carried["children"] = proposal["arguments"]["children"]
+    if "children" in carried and answer is not None:
+        carried["children"] = answer["arguments"]["children"]
     return carried
 
 
@@ -151,7 +143,7 @@ async def _judge(here: Page) -> Response:
     number = _id(here)
     if posting.is_form(here.request):
         return await _of_form(here, number)
-    judging.require_json(here, judging.EXAMPLE)
+    posting.require_json(here, judging.EXAMPLE)
     given = await posting.body(here, judging.KEYS, judging.EXAMPLE)
     done = await judging.judge(here, number, judging.of_json(given))
     return json_response(here.datasette, public(done))
@@ -160,9 +152,9 @@ async def _judge(here: Page) -> Response:
 async def _of_form(here: Page, number: int) -> Response:
     """To the next decision; the page again where it was not done, with the reason."""
     pairs = await posting.fields(here, judging.EXAMPLE)
-    asked = judging.of_form(pairs)
+    await acting.must(here)
+    asked = await posting.apart(sum(len(v) for _, v in pairs), judging.of_form, pairs)
     if asked.decision == judging.SHOW or (asked.decision == "approve" and asked.chosen_since):
-        await acting.must(here)
         return Response.redirect(_url(here, number, asked), 303)
     try:
         done = await judging.judge(here, number, asked)
@@ -170,7 +162,8 @@ async def _of_form(here: Page, number: int) -> Response:
         raise
     except LimbicError as error:
         return await _again(here, number, asked, error)
-    just = {"done": done["change"]} if done["change"] is not None else {"judged": number}
+    answer = done["answer"]
+    just = {"judged": number} if answer is None else {"done": answer["change"]}
     following = number if asked.decision == "reopen" else done["next"]
     path = "/review" if following is None else f"/review/{following}"
     return Response.redirect(f"{here.url(path)}?{urlencode(just)}", 303)
@@ -192,6 +185,7 @@ async def _again(here: Page, number: int, asked: Judgement, error: LimbicError) 
     except BadParameter:
         data = await _data(here, number, {})
     data["_error"] = str(error)
+    data["_note"] = asked.note
     # of a POST there is no JSON
     data["_return"] = f"/review/{number}"
     html = await render(here.datasette, here.request, TEMPLATE, here, data)

@@ -1,29 +1,23 @@
 """The yes or no to one finding of the review queue: what a POST asks for, and doing it.
 
-A yes goes the way of every action (``acting.done``), with the finding's id: both are written in
-one transaction. A form carries along what its page showed; where a person chose something else
-since, nothing is done, and the page shows what that would change.
+``insights.deciding`` does it, in the steps of every action (``acting.carried_out``). A form
+carries along what its page showed; where a person chose something else since, nothing is done, and
+the page shows what that would change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from datasette.utils.sqlite import sqlite3
-
-from .. import compat, connection
-from ..actions.judging import judged
-from ..answers import plain
-from ..errors import BadParameter, NotRecorded, Refused
-from ..insights import queue
-from ..insights.approving import NAMES, approval
+from ..errors import BadParameter
+from ..insights.approving import NAMES
+from ..insights.deciding import DECISIONS, Decision
 from . import acting, posting
 from .acting_form import Asked
 from .common import Page, whole_number
 
-DECISIONS = ("approve", "dismiss", "reopen")
 SHOW = "show"
 """What a form asks besides: what another choice would change."""
 EXAMPLE = '{"decision": "approve"}'
@@ -31,7 +25,6 @@ KEYS = ("decision", "basis", "arguments", "note", "digest", "embed")
 CHOICES = ("observation", "keep", "reason", "at")
 """What a person chooses in fields, and a URL shows the diff of."""
 _IDS = ("observation", "keep")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,6 +40,20 @@ class Judgement:
     embed: bool = True
     chosen_since: bool = False
     """Whether something else was chosen than the page showed the diff of."""
+
+    def of(self, here: Page, number: int) -> Decision:
+        """On that finding, by the visitor. Raises BadParameter for what does not go together."""
+        return Decision(
+            number,
+            self.decision,
+            chosen=self.arguments,
+            basis=self.basis,
+            digest=self.digest,
+            note=self.note,
+            actor=posting.actor_id(here),
+            embed=self.embed,
+            settings=here.settings,
+        )
 
 
 def of_json(given: Mapping[str, Any]) -> Judgement:
@@ -78,10 +85,13 @@ def of_form(pairs: list[tuple[str, str]]) -> Judgement:
     shown = posting.parsed(given.get("arguments") or "{}", NAMES)
     chosen = of_fields(given)
     fresh = {name: value for name, value in chosen.items() if _differs(value, shown.get(name))}
+    decision = _decision(given.get("decision"), (*DECISIONS, SHOW))
+    # all buttons of a page send all of its fields: a no needs no choice
+    approves = decision in ("approve", SHOW)
     return Judgement(
-        _decision(given.get("decision"), (*DECISIONS, SHOW)),
-        {**shown, **fresh},
-        given.get("basis") or None,
+        decision,
+        {**shown, **fresh} if approves else {},
+        (given.get("basis") or None) if approves else None,
         given.get("note") or None,
         given.get("digest") or None,
         given.get("embed") != "0",
@@ -105,103 +115,21 @@ def of_fields(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def judge(here: Page, number: int, asked: Judgement) -> dict[str, Any]:
-    """Do it. ``decision``, ``insight`` as it stands then, ``change`` (the number under which it
-    can be undone, or None), ``answer`` of the action, or None, and ``next``, the id of what waits
-    for a decision next, or None.
-
-    Raises what ``acting.done``, ``queue`` and ``approving`` raise; then nothing was changed.
-    """
+    """Do it; what ``deciding.as_it_stands`` says then. Raises what ``deciding.decide`` raises,
+    NotAllowed and NotWritable; then nothing was changed."""
     await acting.must(here)
-    answer = None
-    actor = posting.actor_id(here)
-    if asked.decision == "approve":
-        found = await here.read(lambda conn: _pending(conn, number))
-        _as_shown(found, asked)
-        would = approval(found, asked.arguments)
-        if would.action is not None:
-            answer = await acting.done(here, act(would.action, would.arguments, number, asked))
-        else:
-            await written(
-                here,
-                lambda conn: queue.judge(
-                    conn, number, "approved", actor=actor, note=asked.note, digest=asked.digest
-                ),
-            )
-    elif asked.decision == "dismiss":
-        await written(
-            here,
-            lambda conn: queue.dismiss(
-                conn, number, actor=actor, note=asked.note, digest=asked.digest
-            ),
-        )
-    else:
-        await written(here, lambda conn: queue.reopen(conn, number, actor=actor))
-    now = await here.read(lambda conn: _after(conn, number))
-    done = plain(answer.answer) if answer else None
-    return {
-        "decision": asked.decision,
-        "change": done["change"] if done else None,
-        "answer": done,
-        **now,
-    }
+    decision = asked.of(here, number)
+    await fill(here, decision)
+    await acting.carried_out(here, decision)
+    return await here.read(decision.told)
 
 
-def act(
-    name: str, arguments: dict[str, Any], number: int, asked: Judgement, *, dry_run: bool = False
-) -> Asked:
-    """What is asked of ``acting.done``."""
-    basis = None if dry_run else asked.basis
-    return Asked(name, arguments, dry_run, basis, number, asked.embed)
-
-
-async def written(here: Page, function: Callable[[sqlite3.Connection], T]) -> T:
-    """``function`` on the connection that writes. Raises NotRecorded where it cannot."""
-    try:
-        return await compat.execute_write(here.db, function)
-    except sqlite3.Error as error:
-        raise unwritten(here, error) from error
-
-
-def unwritten(here: Page, error: sqlite3.Error) -> NotRecorded:
-    """Why nothing could be written, in a sentence."""
-    why = connection.unwritten(here.db.name, error)
-    again = ". Send it again" if connection.is_locked(error) else ""
-    return NotRecorded(f"nothing was changed: {why}{again}")
-
-
-def require_json(here: Page, example: str) -> None:
-    """Raises BadParameter where a body is neither JSON nor the form of a page."""
-    # without a type too: on 0.65 only the type keeps pages of other sites from sending a cookie
-    if posting.content_type(here.request.scope) != "application/json":
-        raise BadParameter(
-            f"this takes JSON, or the form of a page of ours: send {example} with the header "
-            "content-type: application/json"
-        )
-
-
-def _pending(conn: sqlite3.Connection, number: int) -> dict[str, Any]:
-    """The finding. Raises UnknownInsight, and Refused, naming who judged it when."""
-    judged(conn, number, "approved", None, "")
-    return queue.insight(conn, number)
-
-
-def _after(conn: sqlite3.Connection, number: int) -> dict[str, Any]:
-    """The finding as it stands, and what comes next: that behind it, else the first that waits."""
-    found = queue.insight(conn, number)
-    following = found["next"]
-    if following is None:
-        waiting = queue.insights(conn, size=1)["insights"]
-        following = waiting[0]["id"] if waiting else None
-    return {"insight": found, "next": following}
-
-
-def _as_shown(found: Mapping[str, Any], asked: Judgement) -> None:
-    """Raise Refused where what the finding rests on is another than the page showed."""
-    if asked.digest is not None and asked.digest != found["digest"]:
-        raise Refused(
-            f"nothing was changed: insight {found['id']} is not what was shown, since its evidence "
-            "has changed. Look at it again"
-        )
+async def fill(here: Page, decision: Decision) -> None:
+    """Look whether it can be decided, and work out, apart, what its action leaves to us."""
+    would = await here.read(decision.look)
+    if would is not None and would.action is not None:
+        of_it = Asked(would.action, would.arguments, dry_run=True)
+        decision.arguments = await acting.in_full(here, of_it)
 
 
 def _decision(value: Any, known: tuple[str, ...]) -> str:

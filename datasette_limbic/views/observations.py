@@ -10,17 +10,18 @@ from datasette import Response
 from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
-from .. import adding_answer, compat, connection, permissions
+from .. import adding_answer, compat, permissions
 from ..adding import AT_ONCE, CHANGING, TRIES, Adding
 from ..adding_similar import Gathered
 from ..answers import plain
-from ..errors import BadParameter, Busy, NotAllowed, NotRecorded, NotWritable
-from . import posting
+from ..errors import Busy, NotRecorded
+from . import posting, writable
 from .common import Page, by_method, checked, json_response
 from .working import WORKER
 
 EXAMPLE = '{"observations": [{"entityName": "Atlas", "contents": ["…"]}]}'
 BODY = ("observations",)
+NOTHING = "nothing was added"
 # What the answer is made of, suggested names and similar texts included.
 TABLES = ("entities", "observations", "limbic_duplicates")
 # Those of a database that are compared again, one at a time.
@@ -29,13 +30,8 @@ _TURNS: WeakKeyDictionary[Database, asyncio.Lock] = WeakKeyDictionary()
 
 async def _add(here: Page) -> Response:
     """Add observations; answers once they are written, and searchable where that can be."""
-    await _must(here)
-    # without a type too: on 0.65 only the type keeps pages of other sites from sending a cookie
-    if posting.content_type(here.request.scope) != "application/json":
-        raise BadParameter(
-            f"this takes JSON and no form: send {EXAMPLE} with the header "
-            "content-type: application/json"
-        )
+    await writable.require(here, permissions.EDIT, "adding observations", NOTHING)
+    posting.require_json(here, EXAMPLE, " and no form")
     given = await posting.body(here, BODY, EXAMPLE)
     adding = Adding(given.get("observations"), settings=here.settings)
     await here.db.execute_fn(adding.read)
@@ -70,25 +66,12 @@ async def _written(here: Page, adding: Adding) -> bool:
             else:
                 await asyncio.to_thread(adding.find, gathered)
         except Busy as error:
-            raise Busy(f"nothing was added: {error}") from error
-    try:
-        return await compat.execute_write(here.db, adding.write)
-    except sqlite3.Error as error:
-        why = connection.unwritten(here.db.name, error)
-        again = ". Send it again" if connection.is_locked(error) else ""
-        raise NotRecorded(f"nothing was added: {why}{again}") from error
+            raise Busy(f"{NOTHING}: {error}") from error
+    return await writable.written(here, adding.write, NOTHING)
 
 
 def _gather(adding: Adding, group: list[int], conn: sqlite3.Connection) -> Gathered | None:
     return adding.gather(conn, group)
-
-
-async def _must(here: Page) -> None:
-    if not await compat.may(here.datasette, here.request.actor, permissions.EDIT, here.db.name):
-        raise NotAllowed(f"adding observations needs the permission {permissions.EDIT}")
-    reason = posting.unwritable(here.db)
-    if reason:
-        raise NotWritable(f"nothing was added: {reason}")
 
 
 observations_view = by_method(

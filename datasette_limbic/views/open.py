@@ -7,10 +7,10 @@ from typing import Any
 from datasette import Response
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, config, connection, recorder, schema, search_log, serving
+from .. import compat, config, connection, permissions, recorder, schema, search_log, serving
 from ..answers import plain, public
 from ..errors import BadParameter, UnknownSearch
-from . import posting
+from . import posting, writable
 from .common import Page, by_method, checked, json_response
 
 EXAMPLE = '{"names": ["…"]}'
@@ -25,7 +25,7 @@ async def _open(here: Page) -> Response:
     client = serving.client_name(given.get("client"))
     wait = config.flag("wait", given.get("wait", False))
     search_id = posting.search_id(given.get("search_id"))
-    reason = await posting.why_not(here)
+    reason = await writable.why_not(here, permissions.RECORD)
     access_log = await compat.may_view(
         here.datasette, here.request.actor, here.db.name, (schema.ACCESS_LOG,)
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import compat, recorder, status
+from .. import compat, permissions, recorder, status
 from ..schema import ACCESS_LOG, REPORTED_TABLES
-from . import posting
+from . import writable
 from .common import Page, page
 
 # The documents' tables of what raising each constant does.
@@ -85,7 +85,7 @@ async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
 
 async def _add_recording(here: Page, signals: dict[str, Any]) -> None:
     """Whether this visitor's use is recorded, and how writing went since the start."""
-    reason = await posting.why_not(here)
+    reason = await writable.why_not(here, permissions.RECORD)
     signals.update(
         recording=reason is None,
         reason=reason,

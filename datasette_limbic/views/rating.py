@@ -13,13 +13,13 @@ from urllib.parse import urlencode
 from datasette.utils.sqlite import sqlite3
 from itsdangerous import BadData
 
-from .. import compat, request, search, search_log
+from .. import compat, permissions, request, search, search_log
 from ..answers import plain
 from ..errors import BadParameter
 from ..schema import RATED_TABLES
 from ..search import Pool
 from ..search_log import LoggedSearch
-from . import posting
+from . import posting, writable
 from .common import Page
 
 CLIENT = "page"
@@ -52,7 +52,7 @@ async def offered(here: Page, asked: request.Request) -> bool:
     """Whether the visitor may rate results here, and see what was rated."""
     return (
         bool(asked.query)
-        and await posting.why_not(here) is None
+        and await writable.why_not(here, permissions.RECORD) is None
         and await compat.may_view(here.datasette, here.request.actor, here.db.name, RATED_TABLES)
     )
 

@@ -16,12 +16,14 @@ from ..errors import BadParameter
 from ..insights.reflecting import reflect
 from . import acting, posting
 from .common import Page, by_method, checked, json_response
-from .judging import require_json, unwritten, written
 from .review import LOOKED
 from .tabs import REVIEW_TABLES
 from .working import WORKER
+from .writable import unwritten, written
 
 EXAMPLE = "{}"
+WAITS_MS = 5000
+"""For another program that writes: as long as Datasette's own connections wait."""
 
 
 async def _reflect(here: Page) -> Response:
@@ -32,7 +34,7 @@ async def _reflect(here: Page) -> Response:
     if as_form:
         await posting.fields(here, EXAMPLE)
     else:
-        require_json(here, EXAMPLE)
+        posting.require_json(here, EXAMPLE)
         kinds = _kinds((await posting.body(here, ("kinds",), EXAMPLE)).get("kinds"))
     found = await _looked(here, kinds)
     if not as_form:
@@ -54,6 +56,7 @@ async def _looked(here: Page, kinds: list[str] | None) -> dict[str, Any]:
 
 def _apart(path: str, kinds: list[str] | None, settings: Settings) -> dict[str, Any]:
     with closing(connection.connect(path, settings=settings)) as conn:
+        conn.execute(f"pragma busy_timeout = {WAITS_MS}")
         return _reflected(conn, kinds, settings)
 
 

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 from ..errors import UnknownEntity
 from ..insights.queue import STATUSES
 from ..insights.standing import standing
-from . import acting, insight, review_display
-from .common import Page, page, whole_number
+from ..reports.entities import typed
+from . import insight, review_display, writable
+from .common import SCRIPT, Page, page
 from .tabs import REVIEW_TABLES
 
 ALL = "all"
@@ -28,10 +29,10 @@ async def _review(here: Page) -> tuple[str, dict[str, Any]]:
     asked: dict[str, Any] = {"status": None if status == ALL else status, "kind": kind}
     data: dict[str, Any]
     missing = None
-    number = None if entity is None else whole_number(entity)
     try:
-        about = entity if number is None else number
-        data = await here.read(lambda conn: standing(conn, **asked, entity=about, page=turned))
+        data = await here.read(
+            lambda conn: standing(conn, **asked, entity=entity and typed(conn, entity), page=turned)
+        )
     except UnknownEntity as error:
         if here.as_json:
             raise
@@ -54,13 +55,13 @@ async def _review(here: Page) -> tuple[str, dict[str, Any]]:
     data["_first_url"] = None if data["first"] is None else here.url(f"/review/{data['first']}")
     data["_looked"] = _looked(here.given.get("looked", ""))
     data["_said"] = await insight.said(here)
-    data["_why_not"] = await acting.why_not(here)
+    data["_why_not"] = await writable.why_not(here)
     data["_return"] = "/review"
     kept = {name: here.given[name] for name in FILTERS if name in here.given}
     before, after = min(turned - 1, data["pages"]), turned + 1
     data["_before"] = "?" + urlencode({**kept, "page": before}) if before else None
     data["_after"] = "?" + urlencode({**kept, "page": after}) if after <= data["pages"] else None
-    data["_script_url"] = here.datasette.urls.static_plugins("datasette-limbic", insight.SCRIPT)
+    data["_script_url"] = here.datasette.urls.static_plugins("datasette-limbic", SCRIPT)
     return "limbic_review.html", data
 
 

@@ -5,34 +5,27 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..insights.words import words
 from ..text import counted
 from . import duplicates_display
 from .common import Page
 from .display import day, number, short
 
-# kind → as a badge, what a no means
-KINDS = {
-    "contradiction": ("Contradiction?", "Dismiss: both hold"),
-    "duplicate": ("Duplicates", "Dismiss: keep them all"),
-    "name_clash": ("Names alike", "Dismiss: not the same"),
-    "bridge": ("Archived bridge", "Dismiss: leave it archived"),
-    "split": ("Split", "Dismiss: leave it whole"),
-    "archive_candidate": ("To archive", "Dismiss: leave it in use"),
-}
-STATUSES = {"pending": "pending", "approved": "approved", "dismissed": "dismissed"}
 MAX_RAW = 20_000
 
 
 def title(kind: Any) -> str:
     """A kind as a badge; that of an import as it came."""
-    return KINDS[kind][0] if kind in KINDS else short(kind, 60)
+    known = words(kind)
+    return short(kind, 60) if known is None else known.title
 
 
 def decorate(here: Page, data: dict[str, Any]) -> None:
     """What the template of one finding needs beside it. May take some hundredths of a second."""
     found = data["insight"]
     found["_kind"] = title(found["kind"])
-    found["_no"] = KINDS[found["kind"]][1] if found["kind"] in KINDS else "Dismiss"
+    known = words(found["kind"])
+    found["_no"] = "Dismiss" if known is None else f"Dismiss: {known.no}"
     found["_entity_url"] = here.url(f"/entity/{found['entity']['id']}") if found["entity"] else None
     found["_split_url"] = None
     if found["kind"] == "split" and found["ours"] and found["entity"]:

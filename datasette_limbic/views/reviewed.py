@@ -10,7 +10,7 @@ from ..schema import REPORTED_TABLES
 from . import acting, posting
 from .common import Page, by_method, checked, json_response
 from .consolidation import REVIEWS
-from .judging import require_json, written
+from .writable import written
 
 EXAMPLE = "{}"
 
@@ -21,7 +21,7 @@ async def _reviewed(here: Page) -> Response:
     if as_form:
         await posting.fields(here, EXAMPLE)
     else:
-        require_json(here, EXAMPLE)
+        posting.require_json(here, EXAMPLE)
         await posting.body(here, (), EXAMPLE)
     actor = posting.actor_id(here)
     done = await written(here, lambda conn: mark_reviewed(conn, actor))

@@ -8,11 +8,11 @@ from typing import Any
 
 from datasette import Response
 
-from .. import compat, config, embedding, plugin, request, search, serving
+from .. import compat, config, embedding, permissions, plugin, request, search, serving
 from ..answers import plain, public
 from ..errors import BadParameter
 from ..schema import SEARCHED_TABLES
-from . import display, posting, rating
+from . import display, posting, rating, writable
 from .common import Page, by_method, checked, json_response, page
 
 
@@ -52,7 +52,7 @@ async def _post(here: Page) -> Response:
     confident_only = config.flag("confident_only", given.pop("confident_only", False))
     given["q"] = given.pop("query", None)
     asked, chosen = await _asked(here, given)
-    reason = await posting.why_not(here)
+    reason = await writable.why_not(here, permissions.RECORD)
     answer, entry = await here.db.execute_fn(
         lambda conn: serving.serve_search(
             conn,

@@ -87,7 +87,8 @@ async def _edited(here: Page) -> Response:
         )
     pairs = await posting.fields(here, "the fields of the form")
     await acting.must(here)
-    sent = split_form.read(here, wanted, pairs)
+    length = sum(len(value) for _, value in pairs)
+    sent = await posting.apart(length, split_form.read, here, wanted, pairs)
     seen, data = await _proposal(here, wanted)
     error: LimbicError | None = None
     if sent.wants_diff:

@@ -10,8 +10,8 @@ from datasette.app import Datasette
 from .. import compat, health
 from ..schema import REPORTED_TABLES, SEARCHED_TABLES
 
-# The log of changes holds words of all that was changed.
-CHANGES_TABLES = ("limbic_changes", *SEARCHED_TABLES)
+# The log of changes holds words of all that was changed, findings among it.
+CHANGES_TABLES = ("limbic_changes", "limbic_insights", *SEARCHED_TABLES)
 # The review queue shows what reports found, and what would change.
 REVIEW_TABLES = (*REPORTED_TABLES, "limbic_insights", "limbic_changes")
 IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
