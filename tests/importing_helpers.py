@@ -9,7 +9,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 from empty_memory import empty_memory
 
-from datasette_limbic import connection
+from datasette_limbic import connection, schema
 
 DIALECTS = Path(__file__).parent / "fixtures" / "dialects"
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -18,7 +18,11 @@ LOGS = ("limbic_imports", "limbic_import_rejects")
 
 
 def new_memory(path: Path) -> sqlite3.Connection:
-    return connection.connect(empty_memory(path))
+    if not path.exists():
+        return connection.connect(empty_memory(path))
+    conn = connection.connect(path)  # another program's file, taken over
+    schema.init(conn)
+    return conn
 
 
 def write_lines(path: Path, *rows: Any) -> Path:

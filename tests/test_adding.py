@@ -420,7 +420,9 @@ def test_vectors_that_are_none(synced: Any) -> None:
 def test_without_sqlite_vec_vectors_are_kept_for_later(
     synced: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("datasette_limbic.adding.vec_missing", lambda conn: "no sqlite-vec here")
+    monkeypatch.setattr(
+        "datasette_limbic.embedding_target.vec_missing", lambda conn: "no sqlite-vec here"
+    )
     answer = add_observations(synced, [item("entity 1", "fact 0 of number 1 !")])
     assert answer["similarity"]["computed"] is True
     assert answer["results"][0]["added"][0]["similar"][0]["cosine"] > 0.9

@@ -49,6 +49,8 @@ from datasette_limbic.actions.acting import Action, act
 from datasette_limbic.errors import Busy, NotRecorded
 from datasette_limbic.views import acting, diff_display
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 ARCHIVE = {"entity": ATLAS, "reason": "done"}
 OTHER = {"id": "other"}
 # what is ended, is ended now

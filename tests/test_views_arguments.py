@@ -24,7 +24,7 @@ TAKEN: dict[str, dict[str, str]] = {
         "look": "0.8",
         "page": "1",
     },
-    "/split/3": {},
+    "/split/3": {"insight": "1", "by_hand": "1"},
     "/health": {"list": "orphans", "page": "1", "size": "5", "now": "2026-11-29"},
 }
 

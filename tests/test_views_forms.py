@@ -35,6 +35,8 @@ from datasette_limbic.duplicates.model import Pair, Thresholds
 from datasette_limbic.reports.similar import Asked, answer, compare
 from datasette_limbic.views import merge_form, split_form
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 HOSTILE = "</textarea><script>alert(1)</script>\u202e\r\n'\"&amp; Old"
 SHOW = "Show what would change"
 

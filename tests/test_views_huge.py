@@ -24,7 +24,9 @@ from view_helpers import AGENT, ONE_POINT_ZERO, base, digest, post_json
 
 from datasette_limbic.views import posting
 
-SECONDS = 1.0
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
+SECONDS = 10.0  # what grows with the square takes minutes
 # what a form carries of its own, about half of a body
 ONE_CLUSTER = {"entity": LIKE, "clusters": [{"keep": 1, "remove": list(range(2, 50_000))}]}
 CLUSTERS = {"entity": LIKE, "clusters": [{"keep": i, "remove": [i + 1]} for i in range(6_000)]}

@@ -50,6 +50,8 @@ from datasette_limbic.insights import deciding
 from datasette_limbic.views import reflecting
 from datasette_limbic.views.tabs import REVIEW_TABLES
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 OTHER = {"id": "other"}
 ANA = {"id": "ana"}
 IMPORTED = ("engrama:1", "engrama:2")
