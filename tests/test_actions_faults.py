@@ -266,7 +266,7 @@ def test_killed_at_a_statement(
         assert_whole(acted, before)
 
 
-@pytest.mark.parametrize("times", [8, pytest.param(60, marks=pytest.mark.load)])
+@pytest.mark.parametrize("times", [8, pytest.param(40, marks=pytest.mark.load)])
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_killed_at_any_moment(
     acted: Path, acted_master: Path, models: Any, killer: Killing, journal: str, times: int
