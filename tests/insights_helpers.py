@@ -46,6 +46,11 @@ def memory(path: Path) -> Path:
         )
         for other in (1, 2, 10, 11, LARGE):
             relate(conn, 21, other)
+        # not this second: what an action sets to "now" would be no change if it came at once
+        conn.execute(
+            "update entities set updated_at = '2026-01-03 00:00:00',"
+            " last_activity_at = '2026-01-03 00:00:00'"
+        )
         conn.commit()
     return path
 
