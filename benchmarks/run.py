@@ -23,13 +23,18 @@ from benchmarks import (
     searching,
     starting,
     topics,
+    tuning,
+    tuning_speed,
     writing,
 )
 
 PARTS = (
     "search", "recording", "writing", "importing", "start", "acting", "duplicates", "quality",
-    "topics",
+    "topics", "tuning",
 )  # fmt: skip
+
+SOME_RUNS = 10
+"""Of each case of tuning, where it is one part of many: all of them take half an hour."""
 
 
 def _print(title: str, rows: list[dict[str, Any]], floatfmt: str = ".2f") -> None:
@@ -64,9 +69,25 @@ def main() -> None:
         default=topics.FOLDER,
         help="folder of agents' memory files, for topics",
     )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        help=f"seeded runs of each case, for tuning: {tuning.RUNS:,}, "
+        f"{SOME_RUNS} with other parts or --quick",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=tuning.RESULTS,
+        help="file that keeps the runs of tuning, and goes on where it was left (%(default)s)",
+    )
     options = parser.parse_args()
     parts = options.only or PARTS
     quick = options.quick
+    if options.runs is not None and options.runs < 1:
+        parser.error(f"--runs is {options.runs}: give a number from 1 on")
+    alone = set(parts) == {"tuning"} and not quick
+    runs = options.runs or (tuning.RUNS if alone else SOME_RUNS)
     from datasette.utils.sqlite import sqlite3
 
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
@@ -93,6 +114,8 @@ def main() -> None:
             _print("Indexing, import, sync, start", written)
         if "acting" in parts:
             _print("Actions on large entities", acting.run(folder, quick=quick))
+        if "tuning" in parts:
+            _print("Tuning: a large log", tuning_speed.run(folder, quick))
     if "duplicates" in parts:
         size, repeats = (5_000, 3) if quick else (100_000, 7)
         _print("Duplicates of a whole memory", duplicates.run(size, repeats))
@@ -100,6 +123,9 @@ def main() -> None:
         _quality()
     if "topics" in parts:
         _topics(quick, options.memory_files)
+    if "tuning" in parts:
+        for title, rows in tuning.run(options.results, runs).items():
+            _print(title, rows, ".4f")
 
 
 if __name__ == "__main__":

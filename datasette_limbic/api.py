@@ -50,6 +50,15 @@ from .serving import open_nodes, rate, search_semantic
 from .signals import record_access, record_co_occurrences
 from .status import status
 from .sync import sync
+from .tuning.functions import (
+    analyze_searches,
+    apply_parameters,
+    parameters_history,
+    parameters_in_force,
+    propose_parameters,
+    rollback_parameters,
+    set_parameters,
+)
 
 __all__ = [
     "Parameters",
@@ -57,6 +66,8 @@ __all__ = [
     "act",
     "add_observations",
     "analyze_entity_split",
+    "analyze_searches",
+    "apply_parameters",
     "archive_entity",
     "change_detail",
     "changes_log",
@@ -88,7 +99,10 @@ __all__ = [
     "merge_entities",
     "merge_observations",
     "open_nodes",
+    "parameters_history",
+    "parameters_in_force",
     "propose_entity_split",
+    "propose_parameters",
     "rank_candidates",
     "rank_hybrid_candidates",
     "rate",
@@ -98,8 +112,10 @@ __all__ = [
     "reflect",
     "reopen",
     "restore_entity",
+    "rollback_parameters",
     "search",
     "search_semantic",
+    "set_parameters",
     "status",
     "sync",
     "undo_change",

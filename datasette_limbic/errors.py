@@ -154,6 +154,10 @@ class Refused(LimbicError, ValueError):
     status = 409
 
 
+class NotProposed(Refused):
+    """The log of searches does not speak for other parameters, so there is nothing to apply."""
+
+
 class StaleProposal(Refused):
     """What was approved is not what is there any more."""
 

@@ -39,8 +39,8 @@ class Pruned:
     """What was deleted, or with ``dry_run`` would be: rows of each kind.
 
     ``before`` is the time (UTC) before which a row is old. ``ratings`` are rows of
-    limbic_feedback: results that were opened or rated. ``unreadable_…`` are rows that stay
-    because their time cannot be read.
+    limbic_feedback: results that were opened or rated, and what was opened without a search.
+    ``unreadable_…`` are rows that stay because their time cannot be read.
     """
 
     before: str
@@ -67,7 +67,7 @@ class Pruned:
             f"{verb} what is older than {self.before} (UTC): "
             f"{counted(self.searches, 'search', 'searches')} "
             f"with {counted(self.candidates, 'candidate', 'candidates')}, "
-            f"{counted(self.ratings, 'rating', 'ratings')} and opened results, "
+            f"{counted(self.ratings, 'rating or opening', 'ratings and openings')}, "
             f"{counted(self.accesses, 'row', 'rows')} of the access log. "
             "All counts stay as they are."
         ]
@@ -181,9 +181,9 @@ def prune(
 ) -> Pruned:
     """Delete logged searches, ratings and access log rows older than so many days (0 to 1e6).
 
-    A search goes with its candidates and ratings, whatever the age of the ratings; a rating by
-    itself goes where its search is no longer there. A row is old when its time, as
-    ``times.parse_time`` reads it, is before ``now`` (by default the clock) less the days.
+    A search goes with its candidates and ratings, whatever the age of the ratings; a rating or an
+    opening that belongs to no search that is there goes by its own age. A row is old when its
+    time, as ``times.parse_time`` reads it, is before ``now`` (by default the clock) less the days.
     ``dry_run`` only counts. In many short transactions with pauses, so that other programs write
     in between; stopped half-way, the file is whole and the next run goes on.
 

@@ -48,7 +48,10 @@ class Recording:
 
 @dataclass
 class Recorded:
-    """How many rows of each kind were written for one Recording."""
+    """How many rows of each kind were written for one Recording.
+
+    ``opened`` counts results of the search named alone, not what was opened by itself.
+    """
 
     accesses: int = 0
     co_occurrences: int = 0
@@ -84,18 +87,26 @@ def write(conn: sqlite3.Connection, recording: Recording) -> Recorded:
     )
     if recording.search is not None:
         search_log.add_search(conn, recording.search, moment)
-    if recording.opened_from is not None:
-        for entity_id in recording.entity_ids:
-            done.opened += search_log.add_event(
-                conn,
-                recording.opened_from,
-                entity_id,
-                OPENED,
-                client=recording.client,
-                actor=recording.actor,
-                moment=moment,
-            )
+    elif recording.query is None:
+        done.opened = _add_openings(conn, recording)
     return done
+
+
+def _add_openings(conn: sqlite3.Connection, recording: Recording) -> int:
+    """Write who opened what; returns how many of them were results of the search named."""
+    uid, client, actor = recording.opened_from, recording.client, recording.actor
+    moment = recording.moment
+    others: list[int] = []
+    opened = 0
+    for entity_id in recording.entity_ids:
+        if uid is not None and search_log.add_event(
+            conn, uid, entity_id, OPENED, client=client, actor=actor, moment=moment
+        ):
+            opened += 1
+        else:
+            others.append(entity_id)
+    search_log.add_openings(conn, others, client=client, actor=actor, moment=moment)
+    return opened
 
 
 def write_all(conn: sqlite3.Connection, recordings: Sequence[Recording]) -> Outcome:

@@ -108,11 +108,28 @@ class Request:
 
 
 def applied_parameters(conn: sqlite3.Connection) -> dict[str, float]:
-    """beta_sal and gamma of the newest version in limbic_parameters, or nothing."""
-    row = conn.execute(
-        "select beta_sal, gamma, version from limbic_parameters order by version desc limit 1"
-    ).fetchone()
-    return {} if row is None else {"beta_sal": row[0], "gamma": row[1], "version": row[2]}
+    """beta_sal, gamma and version of the newest version in limbic_parameters, or nothing.
+
+    Versions are counted from 1. A row of another program's that no search can use is passed over.
+    """
+    rows = conn.execute(
+        "select version, beta_sal, gamma from limbic_parameters where version > 0"
+        " order by version desc"
+    )
+    for version, beta_sal, gamma in rows:
+        if unusable(beta_sal, gamma) is None:
+            return {"beta_sal": beta_sal, "gamma": gamma, "version": version}
+    return {}
+
+
+def unusable(beta_sal: object, gamma: object) -> str | None:
+    """Why no search can rank by these values, in a sentence; None where it can."""
+    values: dict[str, Any] = {"beta_sal": beta_sal, "gamma": gamma}
+    try:
+        Parameters(**values)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def parse(

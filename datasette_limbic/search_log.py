@@ -2,14 +2,15 @@
 
 Three different events: *surfaced* (a candidate of a logged search, with ``returned`` = 1),
 *opened* and *rated* (``limbic_feedback``). Tuning learns from them; being surfaced is never
-evidence of use by itself.
+evidence of use by itself. What somebody known opened without a search of theirs having shown it
+stands there too, without a search: it tells that they came back.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -168,6 +169,36 @@ def add_event(
         left join entities e on e.id = c.entity_id
         where s.uid = ? and c.entity_id = ?""",
         [event, client, actor, moment, uid, entity_id],
+    ).rowcount
+    return written
+
+
+def add_openings(
+    conn: sqlite3.Connection,
+    entity_ids: Iterable[int],
+    *,
+    client: str | None,
+    actor: str | None,
+    moment: str,
+) -> int:
+    """Write that entities were opened, but not as results of a search; returns how many.
+
+    Within the caller's transaction. Nothing where nobody knows who opened them: the access log
+    counts them all the same.
+    """
+    ids = list(dict.fromkeys(entity_ids))
+    if not ids or not (client or actor):
+        return 0
+    written: int = conn.execute(
+        """insert into limbic_feedback(search_id, entity_id, entity_name, event, client, actor,
+        created_at)
+        select null, e.id, e.name, :event, :client, :actor, :moment
+        from json_each(:ids) given cross join entities e on e.id = given.value
+        order by given.key""",
+        {
+            **{"ids": json.dumps(ids), "event": OPENED},
+            **{"client": client, "actor": actor, "moment": moment},
+        },
     ).rowcount
     return written
 

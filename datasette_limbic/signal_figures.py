@@ -15,9 +15,10 @@ from .search_log import OPENED, RATINGS
 CALLERS = 10
 EVENTS = (OPENED, *RATINGS)
 
-# Opened counts every time; of ratings, the last one of each result of a search counts.
+# Opened counts every time, but what no search had shown; of ratings, the last one of each result
+# of a search counts.
 _EVENTS = """select event, count(*) from (
-  select event from limbic_feedback where event = 'opened'{where}
+  select event from limbic_feedback where event = 'opened' and search_id is not null{where}
   union all
   select event from (select event, max(id) from limbic_feedback where event <> 'opened'{where}
     group by coalesce(search_id, -id), entity_name)
@@ -75,7 +76,7 @@ def callers(conn: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def events(conn: sqlite3.Connection, entity_id: int | None = None) -> dict[str, int]:
-    """How many results were opened and rated, of one entity or of all of them."""
+    """How many results of searches were opened and rated, of one entity or of all of them."""
     where = "" if entity_id is None else " and entity_id = :id"
     found = dict(conn.execute(_EVENTS.format(where=where), {"id": entity_id}))
     return {event: found.get(event, 0) for event in EVENTS}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -13,16 +15,46 @@ from typing import Any
 import pytest
 from embedding_helpers import conn_fixture, models_fixture, path_fixture  # noqa: F401
 from empty_memory import empty_memory
+from jinja2 import Environment
+from jinja2.bccache import Bucket, BytecodeCache
 
 # llm and Datasette read a user's configuration: tests have one of their own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# What is fetched once for all runs is kept here: temporary files may be in memory, see below.
+os.environ.setdefault("LIMBIC_TESTS_CACHE", tempfile.gettempdir())
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOW = "2026-11-29 12:00:00"
+MEMORY = Path("/dev/shm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--load", action="store_true", help="run the tests marked load too: minutes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # In memory, as SQLite waits for a disk at each commit; unless a place is asked for, and where
+    # folders of tests that passed are kept, which come to gigabytes. Workers and servers inherit
+    # this.
+    chosen = config.option.basetemp or "TMPDIR" in os.environ
+    if not chosen and config.getini("tmp_path_retention_policy") != "all" and _has_room(MEMORY):
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # asked again
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether files of some gigabytes, programs among them, may be put there."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return False
+    programs = not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
+    return programs and shutil.disk_usage(folder).free > 4 << 30
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests, and all that they import, are there to stay: looking through them at
+    # every full collection is a twentieth of the time.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -71,6 +103,40 @@ def demo_db(demo_master: Path, tmp_path: Path) -> Path:
 def empty_db(tmp_path: Path) -> Path:
     """A memory without rows."""
     return empty_memory(tmp_path / "empty.db")
+
+
+class CompiledOnce(BytecodeCache):
+    """Templates compiled for one Datasette serve all later ones of the process.
+
+    By name, file and checksum of the text, so another text is another template. Every Datasette
+    has an environment of its own, and would compile all templates of a page anew: a quarter of
+    the time of the tests of pages.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self.codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.codes[bucket.key, bucket.checksum] = bucket.code
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates_compiled_once() -> Iterator[None]:
+    compiled = CompiledOnce()
+    init = Environment.__init__
+
+    def cached(self: Environment, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        # code depends on how an environment was made too: only Datasette's own are served
+        if self.is_async and self.bytecode_cache is None:
+            self.bytecode_cache = compiled
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Environment, "__init__", cached)
+        yield
 
 
 @pytest.fixture

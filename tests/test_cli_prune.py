@@ -52,7 +52,7 @@ def test_a_dry_run_then_for_real(used_db):
     assert hashlib.sha256(used_db.read_bytes()).hexdigest() == before
     old = log - 1 - 3
     assert "Would delete what is older than 20" in text
-    assert f"0 searches with 0 candidates, 0 ratings and opened results, {old} rows of" in text
+    assert f"0 searches with 0 candidates, 0 ratings and openings, {old} rows of" in text
     text = run(used_db, "--older-than", "90")
     assert text.startswith("Deleted what is older")
     assert f" {old} rows of the access log. All counts stay as they are." in text

@@ -376,7 +376,7 @@ def test_both_sides_change(machine: Callable[[], Again]) -> None:
 @pytest.mark.parametrize("machine", [Again, AgainWithDatabases])
 def test_both_sides_change_for_long(machine: Callable[[], Again]) -> None:
     test = machine.TestCase  # type: ignore[attr-defined]
-    test.settings = settings(SHORT, max_examples=150, stateful_step_count=50)
+    test.settings = settings(SHORT, max_examples=80, stateful_step_count=50)
     test().runTest()
 
 

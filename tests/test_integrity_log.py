@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from signal_log_helpers import use
 
-from datasette_limbic import connection, integrity, repairing
+from datasette_limbic import connection, integrity, repairing, serving
 from datasette_limbic.config import Settings
 from datasette_limbic.integrity.files import check_file
 from datasette_limbic.integrity.search_log import checks
@@ -24,6 +24,7 @@ def logged_master(demo_master, tmp_path_factory):
         use(conn, 3)
         use(conn, 3, settings=Settings(baseline_share=1.0))
         use(conn, 3, settings=Settings(baseline_share=0.5))
+        serving.open_nodes(conn, ["Atlas"], client="test")  # of no search
     return path
 
 
@@ -220,9 +221,9 @@ def test_a_real_log_is_sound(logged_db):
     report = check_file(logged_db)
     assert report.findings == []
     assert all(result.ok for result in report.results)
-    # and it is one: both policies, a rating and an opening of each search
+    # and it is one: both policies, a rating and an opening of each search, and one of none
     assert one(logged_db, "select count(*), count(distinct policy) from limbic_searches") == (9, 2)
-    assert one(logged_db, "select count(*) from limbic_feedback") == (18,)
+    assert one(logged_db, "select count(*), count(search_id) from limbic_feedback") == (19, 18)
     assert one(logged_db, "select min(returned), max(returned) from limbic_search_candidates") == (
         0,
         1,

@@ -605,7 +605,9 @@ def test_a_search_id_that_is_unknown_spoils_no_answer(demo_db):
     assert answer["entities"]
     assert answer["note"].startswith("Not counted as opened from a search: no logged search")
     assert answer["recorded"] == "yes"
-    assert signals(demo_db)["limbic_feedback"] == 0
+    # who opened it is kept, but as no result of a search
+    opened = "select search_id, entity_name, event from limbic_feedback"
+    assert rows(demo_db, opened) == [(None, "geocoder", "opened")]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 HERE = Path(__file__).parent
 SOURCE = """
@@ -21,21 +20,31 @@ def test_light():
 """
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "1 passed, 1 skipped"),
-        (["-m", "not browser"], "1 passed, 1 skipped"),
-        (["-m", "load"], "1 skipped, 1 deselected"),
-        (["-m", "slow or load"], "1 skipped, 1 deselected"),
-        (["-k", "heavy"], "1 skipped, 1 deselected"),
-        (["--load"], "2 passed"),
-        (["--load", "-m", "load"], "1 passed, 1 deselected"),
-        (["--load", "-m", "not load"], "1 passed, 1 deselected"),
-    ],
-    ids=" ".join,
-)
-def test_load_is_asked_for(options, said, tmp_path):
+# All in one process: what conftest.py imports takes longer than these tests.
+RUN = """
+import contextlib, io, json, sys
+import pytest
+
+said = []
+for options in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        pytest.main(["-p", "no:cacheprovider", *options, "test_both.py"])
+    said.append(out.getvalue())
+print(json.dumps(said))
+"""
+CASES = {
+    (): "1 passed, 1 skipped",
+    ("-m", "not browser"): "1 passed, 1 skipped",
+    ("-m", "load"): "1 skipped, 1 deselected",
+    ("-m", "slow or load"): "1 skipped, 1 deselected",
+    ("-k", "heavy"): "1 skipped, 1 deselected",
+    ("--load",): "2 passed",
+    ("--load", "-m", "load"): "1 passed, 1 deselected",
+    ("--load", "-m", "not load"): "1 passed, 1 deselected",
+}
+
+
+def test_load_is_asked_for(tmp_path):
     (tmp_path / "conftest.py").write_text(
         "from conftest_of_ours import pytest_addoption, pytest_collection_modifyitems\n"
     )
@@ -43,7 +52,7 @@ def test_load_is_asked_for(options, said, tmp_path):
     (tmp_path / "test_both.py").write_text(SOURCE)
     (tmp_path / "pyproject.toml").write_text((HERE.parent / "pyproject.toml").read_text())
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "test_both.py"],
+        [sys.executable, "-c", RUN, json.dumps(list(CASES))],
         cwd=tmp_path,
         env={"PYTHONPATH": f"{tmp_path}:{HERE}"},
         capture_output=True,
@@ -51,4 +60,8 @@ def test_load_is_asked_for(options, said, tmp_path):
         timeout=120,
         check=False,
     )
-    assert f"{said} in " in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert len(said) == len(CASES)
+    for (options, expected), output in zip(CASES.items(), said, strict=True):
+        assert f"{expected} in " in output, f"{options}: {output}"

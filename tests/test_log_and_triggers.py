@@ -52,6 +52,7 @@ USES = {
         conn, "tea", settings=Settings(baseline_share=1.0)
     ),
     "an opening": lambda conn: serving.open_nodes(conn, ["Atlas"]),
+    "an opening by somebody": lambda conn: serving.open_nodes(conn, ["Atlas"], client="me"),
     "an opening of many": lambda conn: serving.open_nodes(conn, ids=range(1, 40)),
     "a rating": rated,
     "an access": lambda conn: signals.record_access(conn, [1, 2, 3]),
@@ -114,6 +115,18 @@ def test_the_log_outlives_an_entity(keys, conn, demo_db):
     conn.commit()
     assert serving.rate(conn, uid, name, "useful")["id"] == entity
     assert search_log.ratings(conn, uid) == {}
+    assert check_file(demo_db).findings == []
+
+
+@pytest.mark.parametrize("keys", ["on", "off"])
+def test_that_it_was_opened_outlives_an_entity(keys, conn, demo_db):
+    serving.open_nodes(conn, ["Atlas"], client="me")
+    with closing(stock_sqlite3.connect(demo_db)) as stock:
+        stock.execute(f"pragma foreign_keys = {keys}")
+        stock.execute("delete from entities where name = 'Atlas'")
+        stock.commit()
+    found = "select search_id, entity_id, entity_name, event, client from limbic_feedback"
+    assert conn.execute(found).fetchall() == [(None, None, "Atlas", "opened", "me")]
     assert check_file(demo_db).findings == []
 
 

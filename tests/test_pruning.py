@@ -32,7 +32,7 @@ from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, NotAMemory
 from datasette_limbic.importing import import_files
 from datasette_limbic.pruning import Pruning, prune
-from datasette_limbic.recording import Recording
+from datasette_limbic.recording import Recording, write_all
 
 NOW = "2026-11-29 12:00:00"
 LIMIT = "2026-11-19 12:00:00"  # ten days before
@@ -133,6 +133,18 @@ def test_what_goes_and_what_stays(conn, foreign_keys):
     assert not conn.in_transaction
     again = prune(conn, 10, now=NOW)
     assert (again.searches, again.candidates, again.ratings, again.accesses) == (0, 0, 0, 0)
+
+
+def test_openings_without_a_search_go_by_their_own_age(conn):
+    for at in (OLD, YOUNG):
+        entry = Recording((1, 2), at, client="me")
+        assert write_all(conn, [entry]).failed == []
+    counted = prune(conn, 10, now=NOW, dry_run=True)
+    assert (counted.ratings, counted.accesses) == (2, 2)
+    assert "2 ratings and openings, 2 rows of the access log" in counted.text()
+    pruned = prune(conn, 10, now=NOW)
+    assert (pruned.searches, pruned.ratings, pruned.accesses) == (0, 2, 2)
+    assert conn.execute("select distinct created_at from limbic_feedback").fetchall() == [(YOUNG,)]
 
 
 def test_a_rating_of_a_search_that_is_not_there_is_one_without_a_search(conn):

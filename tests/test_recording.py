@@ -196,6 +196,44 @@ def test_opened_without_being_a_candidate_is_an_access_alone(conn):
         [Recording((3, 1), NOW, opened_from="aa"), Recording((1,), NOW, opened_from="nowhere")],
     )
     assert outcome.written == [Recorded(2, 1, 1), Recorded(1, 0, 0)]
+    # of somebody whom nobody knows, it would tell nothing
+    assert rows(conn, "select search_id, entity_id from limbic_feedback") == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("client", "actor", "kept"),
+    [("me", None, True), (None, "root", True), ("me", "root", True), (None, None, False)],
+)
+@pytest.mark.parametrize(
+    ("opened_from", "alone", "results"),
+    [(None, (3, 1), 0), ("nowhere", (3, 1), 0), ("aa", (3,), 1)],
+)
+def test_who_opened_what_no_search_had_shown(
+    opened_from, alone, results, client, actor, kept, conn
+):
+    write_all(conn, [searched("aa", (1, 2))])
+    entry = Recording((3, 1), LATER, opened_from=opened_from, client=client, actor=actor)
+    assert write_all(conn, [entry]).written == [Recorded(2, 1, results)]
+    found = "select entity_id, entity_name, event, client, actor, created_at from limbic_feedback"
+    assert rows(conn, f"{found} where search_id is null order by id") == [
+        (i, f"e{i}", "opened", client, actor, LATER) for i in alone if kept
+    ]
+    assert rows(conn, "select search_id, entity_id from limbic_feedback where search_id") == (
+        [(1, 1)] * results
+    )
+
+
+def test_openings_of_what_is_not_there_or_was_given_twice(conn):
+    with conn:
+        conn.execute("delete from entities where id = 2")
+    entry = Recording((2, 1, 1, 99), NOW, client="me")
+    assert write_all(conn, [entry]).failed == []
+    assert rows(conn, "select entity_id from limbic_feedback") == [(1,)]
+
+
+def test_what_a_search_shows_is_no_opening(conn):
+    write_all(conn, [searched("aa", (1, 2)), Recording((1,), NOW, query="q", client="me")])
+    assert rows(conn, "select * from limbic_feedback") == []
 
 
 @pytest.mark.parametrize(

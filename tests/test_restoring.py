@@ -26,9 +26,9 @@ from datasette_limbic.importing.summary import FileSummary, ImportSummary
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> str:
-    conn = new_memory(tmp_path / "first.db")
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    conn = new_memory(tmp_path_factory.mktemp("first") / "first.db")
     fill(conn)
     found = full(conn, vectors=True)
     conn.close()

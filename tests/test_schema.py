@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from empty_memory import empty_memory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlite_utils import Database
@@ -349,11 +350,7 @@ actions = st.lists(
 )
 @given(actions)
 def test_any_sequence_of_writes_keeps_the_text_index_true(tmp_path_factory, steps):
-    path = tmp_path_factory.mktemp("any") / "memory.db"
-    ours = connection.connect(path, create=True)
-    schema.init(ours)
-    ours.close()
-    conn = stock_sqlite3.connect(path)
+    conn = stock_sqlite3.connect(empty_memory(tmp_path_factory.mktemp("any") / "memory.db"))
     conn.execute("pragma foreign_keys=on")
     for kind, i, text in steps:
         text = text.encode("utf-8", "ignore").decode()

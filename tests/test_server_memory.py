@@ -34,7 +34,7 @@ def program(request: pytest.FixtureRequest) -> Path:
     """The server of one version, installed once for all runs, or a skip that says why."""
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("node and npm are needed to run the official memory server")
-    cache = Path(tempfile.gettempdir()) / f"datasette-limbic-server-memory-{os.getuid()}"
+    cache = Path(os.environ["LIMBIC_TESTS_CACHE"]) / f"datasette-limbic-server-memory-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
         pytest.skip(f"{cache} belongs to somebody else")

@@ -86,8 +86,9 @@ OLD_TIMES = [
 ]
 
 
-def taken_over(path, old, kind=""):
-    """A memory made of another program's tables, with Ana's four uses and six of the pair."""
+def taken_over(path, *olds, kind=""):
+    """A memory made of another program's tables: n entities with four uses each, the last at its
+    time of ``olds``, and as many pairs of n and 100 + n with six."""
     taken = sqlite3.connect(path)
     taken.executescript(
         f"""create table entity_access(entity_id integer primary key, access_count,
@@ -95,28 +96,38 @@ def taken_over(path, old, kind=""):
         create table co_occurrences(entity_a_id int, entity_b_id int, co_count, last_co {kind},
           primary key(entity_a_id, entity_b_id));"""
     )
-    taken.execute("insert into entity_access values (1, 4, ?)", [old])
-    taken.execute("insert into co_occurrences values (1, 2, 6, ?)", [old])
+    for number, old in enumerate(olds, 1):
+        taken.execute("insert into entity_access values (?, 4, ?)", [number, old])
+        taken.execute("insert into co_occurrences values (?, ?, 6, ?)", [number, 100 + number, old])
     taken.commit()
     taken.close()
     conn = connection.connect(path)
     schema.init(conn)
     with conn:
-        conn.execute("insert into entities(id, name) values (1, 'Ana'), (2, 'Bo')")
+        for number in range(1, len(olds) + 1):
+            conn.execute(
+                "insert into entities(id, name) values (?1, 'Ana ' || ?1), (?1 + 100, 'Bo ' || ?1)",
+                [number],
+            )
     return conn
 
 
-@pytest.mark.parametrize(("old", "stays"), OLD_TIMES)
 @pytest.mark.parametrize("kind", ["text", "", "datetime"])
-def test_only_a_later_time_in_our_form_stays(tmp_path, old, stays, kind):
+def test_only_a_later_time_in_our_form_stays(tmp_path, kind):
     """What another program wrote must not pass for the last use for ever."""
-    conn = taken_over(tmp_path / "taken.db", old, kind)
-    signals.record_access(conn, [1], now=NOW)
-    signals.record_co_occurrences(conn, [1, 2], now=NOW)
-    expected = old if stays else NOW
-    assert conn.execute("select * from entity_access").fetchall() == [(1, 5, expected)]
-    assert conn.execute("select * from co_occurrences").fetchall() == [(1, 2, 7, expected)]
+    olds = [old for old, _ in OLD_TIMES]
+    conn = taken_over(tmp_path / "taken.db", *olds, kind=kind)
+    for number in range(1, len(olds) + 1):
+        signals.record_access(conn, [number], now=NOW)
+        signals.record_co_occurrences(conn, [number, 100 + number], now=NOW)
+    uses = conn.execute("select * from entity_access order by entity_id").fetchall()
+    pairs = conn.execute("select * from co_occurrences order by entity_a_id").fetchall()
     conn.close()
+    assert len(uses) == len(pairs) == len(OLD_TIMES)
+    for number, (old, stays) in enumerate(OLD_TIMES, 1):
+        expected = old if stays else NOW
+        assert uses[number - 1] == (number, 5, expected), old
+        assert pairs[number - 1] == (number, 100 + number, 7, expected), old
 
 
 @pytest.mark.parametrize("old", [None, "soon", 3795089600, "2999-01-01"])
@@ -124,13 +135,13 @@ def test_an_import_moves_on_what_another_program_left(tmp_path, old):
     conn = taken_over(tmp_path / "taken.db", old)
     source = tmp_path / "uses.jsonl"
     source.write_text(
-        f'{{"type":"access","query":"tea","accessedAt":"{NOW}","entities":["Ana","Bo"]}}\n'
+        f'{{"type":"access","query":"tea","accessedAt":"{NOW}","entities":["Ana 1","Bo 1"]}}\n'
     )
     import_files(conn, [source])
     assert conn.execute("select * from entity_access where entity_id = 1").fetchall() == [
         (1, 5, NOW)
     ]
-    assert conn.execute("select * from co_occurrences").fetchall() == [(1, 2, 7, NOW)]
+    assert conn.execute("select * from co_occurrences").fetchall() == [(1, 101, 7, NOW)]
     conn.close()
 
 

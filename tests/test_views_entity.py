@@ -294,6 +294,7 @@ async def test_ratings_are_shown_to_whom_may_see_them_alone(
             serving.rate(conn, answer["search_id"], number, rating)
     for _ in range(2):
         serving.open_nodes(conn, ids=[number], search_id=answer["search_id"])
+    serving.open_nodes(conn, ids=[number], client="somebody")  # by name
     conn.close()
     only_root = {"tables": {"limbic_feedback": {"allow": {"id": "root"}}}}
     datasette = make_datasette(demo_db, metadata={"databases": {demo_db.stem: only_root}})

@@ -23,7 +23,14 @@ from view_helpers import (
 
 from datasette_limbic import recorder, serving
 
-OPENED = "select entity_id, entity_name, event, client, actor from limbic_feedback order by id"
+OPENED = (
+    "select entity_id, entity_name, event, client, actor from limbic_feedback"
+    " where search_id is not null order by id"
+)
+OPENED_ALONE = (
+    "select entity_id, entity_name from limbic_feedback"
+    " where search_id is null and event = 'opened' and actor = 'agent'"
+)
 
 
 def ids_of(path: Path, *names: str) -> list[int]:
@@ -83,7 +90,13 @@ async def test_names_and_ids_in_the_order_given(
         "entity_access": 3,
         "entity_access_log": 3,
         "co_occurrences": 3,
+        "limbic_feedback": 3,
     }
+    assert rows(demo_db, f"{OPENED_ALONE} and client = 'a client'") == [
+        (geocoder, "geocoder"),
+        (atlas, "Atlas"),
+        (turia, "Turia rollout"),
+    ]
     logged = rows(
         demo_db, "select entity_id, query from entity_access_log order by id desc limit 3"
     )
@@ -101,7 +114,11 @@ async def test_one_alone_has_no_partner_and_none_records_nothing(
     assert found["recorded"]["reason"] == serving.NOTHING_FOUND
     assert signals(demo_db) == before
     await open_(datasette, demo_db, {"names": ["Atlas", "Atlas"], "wait": True})
-    assert added(before, signals(demo_db)) == {"entity_access": 1, "entity_access_log": 1}
+    assert added(before, signals(demo_db)) == {
+        "entity_access": 1,
+        "entity_access_log": 1,
+        "limbic_feedback": 1,
+    }
 
 
 async def test_archived_ended_and_superseded_are_answered_as_such(
@@ -271,6 +288,7 @@ async def test_opened_from_a_search(wait: bool, demo_db: Path, make_datasette: A
         (*shown[1], "opened", "c", "agent"),
         (*shown[0], "opened", "c", "agent"),
     ]
+    assert [number for number, _ in rows(demo_db, OPENED_ALONE)] == [outside]
     uids = rows(
         demo_db,
         "select s.uid from limbic_feedback f join limbic_searches s on s.id = f.search_id",
@@ -297,7 +315,12 @@ async def test_an_unknown_search_is_said_and_the_rest_recorded(
         assert found["recorded"]["accesses"] == 1
         assert found["recorded"]["opened"] == 0
         assert "no logged search has the id" in found["recorded"]["reason"]
-    assert added(before, signals(demo_db)) == {"entity_access": 4, "entity_access_log": 4}
+    assert added(before, signals(demo_db)) == {
+        "entity_access": 4,
+        "entity_access_log": 4,
+        "limbic_feedback": 4,
+    }
+    assert len(rows(demo_db, OPENED_ALONE)) == 4
     for none in (None, ""):
         found = await open_(datasette, demo_db, {"names": ["Atlas"], "search_id": none})
         assert found["recorded"]["reason"] is None

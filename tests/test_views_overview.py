@@ -230,6 +230,7 @@ def used(path: Path) -> None:
             serving.rate(conn, answer["search_id"], first, "not_useful")
             serving.rate(conn, answer["search_id"], first, "useful")
     serving.open_nodes(conn, ids=[second], search_id=answer["search_id"])
+    serving.open_nodes(conn, ids=[second], client="agent-a")  # not opened after a search
     conn.close()
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "search": ("search", "search_command"),
     "record": ("record", "record_group"),
     "add": ("add", "add_command"),
+    "tune": ("tune", "tune_command"),
     "prune": ("prune", "prune_command"),
     "split": ("split", "split_command"),
     "merge": ("merge", "merge_command"),

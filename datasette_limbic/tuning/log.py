@@ -76,6 +76,9 @@ class Log:
     """(N,) relevance, 0 and up; NaN where nothing is known."""
     source: Ints
     """(N,) where the gain comes from, index into SOURCES."""
+    chance: Floats
+    """(N,) what a label REACCESSED would have brought on average had the search not been: its gain
+    times the chance of one (``reaccess``)."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Searches that are not here, by the reason in words."""
 

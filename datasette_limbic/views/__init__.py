@@ -17,10 +17,12 @@ from .observations import observations_view
 from .open import open_view
 from .overview import overview_page
 from .reflecting import reflect_view
+from .retuning import retuning_view
 from .review import review_page
 from .reviewed import reviewed_view
 from .search import search_page
 from .split import split_page
+from .tuning import tuning_page
 from .unknown import unknown_page
 
 _FORMAT = r"(?P<format>\.json)?"
@@ -45,6 +47,10 @@ ROUTES: list[tuple[str, Any]] = [
     (rf"{_BASE}/review/(?P<id>[^/.]+){_FORMAT}$", insight_view),
     (rf"{_BASE}/reflect{_FORMAT}$", reflect_view),
     (rf"{_BASE}/reviewed{_FORMAT}$", reviewed_view),
+    (rf"{_BASE}/tuning{_FORMAT}$", tuning_page),
+    (rf"{_BASE}/tuning/apply{_FORMAT}$", retuning_view("apply")),
+    (rf"{_BASE}/tuning/set{_FORMAT}$", retuning_view("set")),
+    (rf"{_BASE}/tuning/rollback{_FORMAT}$", retuning_view("rollback")),
     (rf"{_BASE}/imports{_FORMAT}$", imports_page),
     (rf"{_BASE}/imports/(?P<id>[^/.]+){_FORMAT}$", import_page),
     # the last: what nothing else answers; with a slash at its end Datasette redirects first

@@ -22,7 +22,7 @@ AT_ONCE = 64 * 1024
 """Bytes that are taken apart where they came; more would keep all others waiting."""
 T = TypeVar("T")
 MAX_DEPTH = 10
-_OURS = re.compile(r"/[^/]+/-/limbic/(actions/|review/)?[^/]+")
+_OURS = re.compile(r"/[^/]+/-/limbic/(actions/|review/|tuning/)?[^/]+")
 # Answers everything but JSON with the sentence that it takes JSON alone.
 _JSON_ALONE = re.compile(r"/[^/]+/-/limbic/observations(\.json)?")
 

@@ -14,6 +14,14 @@ from ..schema import REPORTED_TABLES, SEARCHED_TABLES
 CHANGES_TABLES = ("limbic_changes", "limbic_insights", *SEARCHED_TABLES)
 # The review queue shows what reports found, and what would change.
 REVIEW_TABLES = (*REPORTED_TABLES, "limbic_insights", "limbic_changes")
+# Tuning shows queries, who asked, and what was used of what they found.
+TUNING_TABLES = (
+    "limbic_searches",
+    "limbic_search_candidates",
+    "limbic_feedback",
+    "limbic_parameters",
+    "entities",
+)
 IMPORT_TABLES = ("limbic_imports", "limbic_import_rejects")
 
 
@@ -36,6 +44,7 @@ TABS = (
     Tab("duplicates", "Duplicates", "/duplicates", REPORTED_TABLES),
     Tab("health", "Health", "/health", health.GRAPH),
     Tab("changes", "Changes", "/changes", CHANGES_TABLES),
+    Tab("tuning", "Tuning", "/tuning", TUNING_TABLES),
     Tab("imports", "Imports", "/imports", IMPORT_TABLES),
 )
 

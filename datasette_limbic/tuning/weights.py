@@ -1,0 +1,51 @@
+"""What a label counts for, where results that stood higher were likelier to be looked at.
+
+Where both orders were served at random, a result that was opened counts 1 / P(it was shown and
+looked at) over both of them, clipped. Sources: Joachims, Swaminathan and Schnabel 2017 (inverse
+propensity from clicks); Oosterhuis and de Rijke 2020 (propensities over all rankings that could
+have been served); Swaminathan and Joachims 2015 (self-normalised).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .log import Bools, Floats, Ints, Log
+
+CLIP = 0.1
+"""No propensity counts as less: no label counts for more than ten."""
+
+
+def possible(log: Log) -> Bools:
+    """(N,) whether a candidate could have been shown: within the limit of an order with a chance
+    of being served."""
+    limit, share = log.limit[log.of], log.baseline_share[log.of]
+    by_base = (log.baseline_rank <= limit) & (share > 0)
+    return by_base | ((log.limbic_rank <= limit) & (share < 1))
+
+
+def propensities(log: Log, rows: Ints, examined: Callable[[Ints], Floats]) -> Floats:
+    """(..., L) probability that each of ``rows`` was shown and looked at, before clipping.
+
+    ``examined`` gives the probability by rank (L,), with any leading axes of its own.
+    """
+    limit, share = log.limit[log.of[rows]], log.baseline_share[log.of[rows]]
+    found: Floats = np.zeros(())
+    for rank, chance in ((log.baseline_rank, share), (log.limbic_rank, 1.0 - share)):
+        here = rank[rows]
+        found = found + np.where(here <= limit, chance * examined(here), 0.0)
+    return found
+
+
+def inverse(propensity: Floats) -> Floats:
+    """1 / propensity, clipped at 1 / CLIP."""
+    found: Floats = 1.0 / np.maximum(propensity, CLIP)
+    return found
+
+
+def effective(weights: Floats) -> float:
+    """Effective sample size (Σw)² / Σw² (Kish 1965): how many equal weights tell as much."""
+    total = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / total if total else 0.0

@@ -1,0 +1,175 @@
+"""Geometry of intervals, of a meter and of the weeks on the tuning page.
+
+As in ``charts``: lengths are units of a ``viewBox``, and the template draws what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from .display import number
+
+BAR_WIDTH, BAR_HEIGHT = 160, 16
+WIDTH, HEIGHT = 640, 220
+LEFT, RIGHT, TOP, BOTTOM = 30, 8, 8, 22
+LABEL_ROOM = 62
+DAYS = 7
+ARMS = ("limbic", "baseline")
+_PAD = 4
+
+
+def words(found: Mapping[str, Any] | None, *, signed: bool = False) -> str:
+    """An estimate with its interval: ``0.693 (0.661 to 0.724)``; an en dash where none is known."""
+    if found is None or found["value"] is None:
+        return "–"
+    shape = "{:+.4f}" if signed else "{:.3f}"
+    value, low, high = (
+        "–" if found[name] is None else shape.format(found[name])
+        for name in ("value", "low", "high")
+    )
+    return f"{value} ({low} to {high})"
+
+
+def interval_bar(found: Mapping[str, Any] | None, low: float, high: float) -> dict[str, Any] | None:
+    """An interval on an axis from ``low`` to ``high``, with 0 where the axis crosses it.
+
+    None where something of it is not known, or the axis has no length.
+    """
+    if found is None or low >= high or None in (found["value"], found["low"], found["high"]):
+        return None
+
+    def x(value: float) -> float:
+        share = (min(max(value, low), high) - low) / (high - low)
+        return _round(_PAD + (BAR_WIDTH - 2 * _PAD) * share)
+
+    return {
+        "width": BAR_WIDTH,
+        "height": BAR_HEIGHT,
+        "middle": BAR_HEIGHT / 2,
+        "left": _PAD,
+        "right": BAR_WIDTH - _PAD,
+        "from": x(found["low"]),
+        "to": x(found["high"]),
+        "at": x(found["value"]),
+        "zero": x(0.0) if low < 0 < high else None,
+    }
+
+
+def gain_bar(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The interval of a gain on an axis that has 0 in its middle, with room at both ends."""
+    if found is None:
+        return None
+    ends = [abs(found[name]) for name in ("value", "low", "high") if found[name] is not None]
+    most = 1.15 * max(ends, default=0.0)
+    return interval_bar(found, -most, most)
+
+
+def meter(figure: Any, bound: Any) -> dict[str, Any] | None:
+    """How far a figure is on its way to the bound; None where it is no share of that way."""
+    if figure is None or bound is None or not 0 <= figure < bound:
+        return None
+    return {
+        "width": BAR_WIDTH,
+        "height": BAR_HEIGHT / 2,
+        "full": _round(BAR_WIDTH * figure / bound),
+        "percent": f"{100 * figure / bound:.0f} %",
+    }
+
+
+def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """NDCG@K of both orders by week: a line, and a band for its interval.
+
+    ``weeks`` as ``analysing.figures`` gives them. A line ends where a week has no figure. None
+    where there is none at all.
+    """
+    days = [date.fromisoformat(week["week"]).toordinal() for week in weeks]
+    first, last = min(days, default=0), max(days, default=0)
+    span = max(last - first, DAYS)
+    floor, room = HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP
+
+    def x(day: int) -> float:
+        return _round(LEFT + (WIDTH - LEFT - RIGHT) * (day - first) / span)
+
+    def y(value: float) -> float:
+        return _round(floor - room * min(max(value, 0.0), 1.0))
+
+    arms = []
+    for arm in ARMS:
+        points = [
+            {
+                "day": day,
+                "x": x(day),
+                "y": y(found["value"]),
+                # where an interval is not known, its point stands alone
+                "low": y(found["value"] if found["low"] is None else found["low"]),
+                "high": y(found["value"] if found["high"] is None else found["high"]),
+                "title": f"Week of {week['week']}, {arm}: {words(found)}, "
+                f"{number(week[arm]['labelled'])} of {number(week[arm]['searches'])} searches "
+                "with a used result",
+            }
+            for day, week in zip(days, weeks, strict=True)
+            if (found := week[arm]["ndcg"]) is not None and found["value"] is not None
+        ]
+        if points:
+            arms.append({"arm": arm, "points": points, "runs": _runs(points)})
+    if not arms:
+        return None
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "right": WIDTH - RIGHT,
+        "arms": arms,
+        "labels": _labels(weeks, days, x),
+        "label_y": HEIGHT - 6,
+        "lines": [
+            {"y": y(value), "text": f"{value:g}", "text_x": LEFT - 5}
+            for value in (0.0, 0.25, 0.5, 0.75, 1.0)
+        ],
+        "desc": " ".join(_said(each) for each in arms),
+    }
+
+
+def _runs(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The line and the outline of the band of weeks that follow each other; of two at least."""
+    runs: list[list[Mapping[str, Any]]] = []
+    for point in points:
+        if runs and point["day"] - runs[-1][-1]["day"] <= DAYS:
+            runs[-1].append(point)
+        else:
+            runs.append([point])
+    return [
+        {
+            "line": " ".join(f"{p['x']},{p['y']}" for p in run),
+            "band": " ".join(
+                [f"{p['x']},{p['high']}" for p in run]
+                + [f"{p['x']},{p['low']}" for p in reversed(run)]
+            ),
+        }
+        for run in runs
+        if len(run) > 1
+    ]
+
+
+def _labels(
+    weeks: Sequence[Mapping[str, Any]], days: Sequence[int], x: Any
+) -> list[dict[str, Any]]:
+    """The weeks that are named on the axis, as far as there is room."""
+    labels: list[dict[str, Any]] = []
+    for day, week in sorted(zip(days, (w["week"] for w in weeks), strict=True)):
+        place = min(x(day), WIDTH - LABEL_ROOM)
+        if not labels or place >= labels[-1]["x"] + LABEL_ROOM:
+            labels.append({"x": place, "text": week})
+    return labels
+
+
+def _said(arm: Mapping[str, Any]) -> str:
+    points = arm["points"]
+    weeks = "1 week" if len(points) == 1 else f"{len(points)} weeks"
+    return f"The {arm['arm']} order in {weeks}: {points[0]['title']}; {points[-1]['title']}."
+
+
+def _round(value: float) -> float:
+    return round(value, 2)

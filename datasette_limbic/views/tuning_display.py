@@ -1,0 +1,326 @@
+"""What the template of the tuning page shows, worked out: words, charts, links, forms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from .. import config, status
+from ..errors import BadParameter
+from ..tuning.advice import advice
+from ..tuning.version_rows import configured
+from . import heat_map, tuning_charts
+from .common import Page
+from .display import number
+from .overview import RAISING
+
+LABELS = {
+    "useful": "rated useful",
+    "opened": "opened",
+    "reaccessed": "opened again later",
+    "not_useful": "rated not useful",
+}
+SOURCES = {"tuned": "from the log", "manual": "set by hand", "rollback": "rolled back"}
+ARMS = {"limbic": "Limbic order", "baseline": "Base similarity alone"}
+_AS_SHARE = ("coverage",)
+
+
+def entities(data: Mapping[str, Any]) -> set[int]:
+    """The ids that the page names."""
+    movers = data["movers"] or {"gain": (), "lose": ()}
+    return {
+        each["id"] for side in ("gain", "lose") for row in movers[side] for each in row["relevant"]
+    }
+
+
+def decorate(here: Page, data: dict[str, Any], asked: Any, there: Collection[int]) -> None:
+    """Add what the template needs, under keys of its own: the rest belongs to others too."""
+    proposal, now = data["proposal"], data["in_force"]
+    data["_asked"] = {name: here.given.get(name, "") for name in ("beta_sal_range", "gamma_range")}
+    data["_carried"] = {
+        name: here.given[name]
+        for name in ("k", "beta_sal_range", "gamma_range")
+        if name in here.given
+    }
+    data["_opened"] = bool(data["_carried"])
+    data["_now"] = [_parameter(name, now[name]) for name in ("beta_sal", "gamma")]
+    data["_warning"] = status.parameter_warning(now)
+    data["_in_force"] = _in_force(data)
+    data["_verdict"] = _verdict(proposal, data["k"])
+    data["_labels"] = [(LABELS[name], data["counts"]["labels"][name]) for name in LABELS]
+    data["_policy"] = _policy(data["labels"])
+    data["_left_out"] = sorted(data["left_out"].items(), key=lambda item: -item[1])
+    data["_arms"] = _arms(data["arms"])
+    data["_difference"] = _gain(data["difference"])
+    data["_strategies"] = _groups(data["strategies"], "strategy")
+    data["_weeks"] = tuning_charts.week_bands(data["weeks"])
+    data["_week_rows"] = _groups(data["weeks"][::-1], "week")
+    data["_map"] = heat_map.heat_map(data["grid"])
+    data["_movers"] = _movers(here, data, there)
+    data["_history"] = _history(here, data)
+    data["_done"] = _done(here, data)
+
+
+def _short(value: Any) -> str:
+    """A parameter as short as people write it; of another program's, anything."""
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if _is_figure(value) else str(value)[:20]
+
+
+def _is_figure(value: Any) -> bool:
+    """Whether it is a number of a size that ours have: evidence may hold one of 400 digits."""
+    return type(value) in (int, float) and abs(value) < 1e9
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _pair(values: Mapping[str, Any] | None) -> str:
+    if values is None:
+        return "–"
+    return f"beta_sal {_short(values.get('beta_sal'))}, gamma {_short(values.get('gamma'))}"
+
+
+def _parameter(name: str, value: Any) -> dict[str, Any]:
+    return {"name": name, "value": _short(value), "exact": repr(value), "help": RAISING[name]}
+
+
+def _policy(labels: Mapping[str, Any]) -> str:
+    """The rules for labels, in a sentence."""
+    hours, minutes = (f"{labels[name]:g}" for name in ("reaccess_hours", "repeat_minutes"))
+    return (
+        f"Labels, version {labels['version']}: a result counts {labels['useful']:g} where it was "
+        f"rated useful, {labels['opened']:g} where it was opened from its search, "
+        f"{labels['reaccessed']:g} where the same client opened it again within "
+        f"{hours} hour{'' if hours == '1' else 's'}, and {labels['not_useful']:g} where it was "
+        f"rated not useful. The same query of the same client within {minutes} "
+        f"minute{'' if minutes == '1' else 's'} is one search."
+    )
+
+
+def _in_force(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Since when, by whom and why; the version that is one step back."""
+    row = next((each for each in data["history"] if each["in_force"]), None)
+    if row is None:
+        what = "these are the constants of the design"
+        if data["in_force"]["source"] == "configuration":
+            what = "this is what the configuration of this server has"
+        return {"row": None, "what": what, "back": None}
+    source = row["source"]
+    what = str(SOURCES.get(source, source))
+    return {"row": row, "what": what[:1].upper() + what[1:], "back": row["rollback_to"]}
+
+
+def _gain(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "words": tuning_charts.words(found, signed=True),
+        "bar": tuning_charts.gain_bar(found),
+        "clusters": found.get("clusters"),
+    }
+
+
+def _verdict(proposal: Mapping[str, Any], k: int) -> dict[str, Any]:
+    refusal = proposal["refusal"]
+    target, step = proposal["target"], proposal["step"]
+    found: dict[str, Any] = {
+        "gain": _gain(proposal["gain"]),
+        "step_gain": _gain(proposal["step_gain"]),
+        "target": _pair(target),
+        "step": _pair(step),
+        "blend": _percent(proposal["blend"]),
+        "how": _how(proposal),
+        "facts": _facts(proposal),
+        "meter": None,
+        "next": advice(proposal),
+        "warning": status.parameter_warning(step) if step and proposal["proposed"] else None,
+        "exact": None,
+    }
+    if proposal["proposed"]:
+        found["exact"] = {name: repr(target[name]) for name in ("beta_sal", "gamma")}
+        found["moves"] = [
+            {
+                "name": name,
+                "now": _short(proposal["in_force"][name]),
+                "target": _short(target[name]),
+                "step": _short(step[name]),
+            }
+            for name in ("beta_sal", "gamma")
+        ]
+        return found
+    code = refusal["code"]
+    found["meter"] = tuning_charts.meter(refusal["figure"], refusal["bound"])
+    as_share = code in _AS_SHARE
+    found["figure"], found["bound"] = (
+        "–" if value is None else _percent(value) if as_share else f"{value:,.4g}"
+        for value in (refusal["figure"], refusal["bound"])
+    )
+    return found
+
+
+def _how(proposal: Mapping[str, Any]) -> str:
+    if not proposal["biased"]:
+        return (
+            "Unbiased: either order was served by chance, and what was seldom looked at for its "
+            "rank counts for more."
+        )
+    reason = proposal["reason"]
+    return (
+        "Biased in favour of what is in force, a replay of what it served"
+        + (f": {reason}" if reason else "")
+        + ". It may move by a factor of two at most."
+    )
+
+
+def _facts(proposal: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Figures of the estimate; those that were not come to are left out."""
+    counts = proposal["counts"]
+    facts = [
+        ("Searches served in the limbic order", counts.get("events")),
+        ("Searches with a used result, of those that can be used", proposal["labelled"]),
+        ("Distinct queries among them", counts.get("queries")),
+        ("Days of clients among them", counts.get("client_days")),
+        ("Earlier ones, which choose", counts.get("train_searches")),
+        ("Later ones, which decide", counts.get("holdout_searches")),
+        ("These tell as much as", _digits(proposal["effective_sample"], "{:,.0f} equal ones")),
+        ("The parameters matter in", _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} % of them")),
+    ]
+    return [(title, number(value)) for title, value in facts if value is not None]
+
+
+def _digits(value: Any, shape: str) -> str | None:
+    return None if value is None else shape.format(value)
+
+
+def _figures(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **found,
+        "words": tuning_charts.words(found["ndcg"]),
+        "bar": tuning_charts.interval_bar(found["ndcg"], 0.0, 1.0),
+    }
+
+
+def _arms(arms: Any) -> list[dict[str, Any]]:
+    """Both orders, as they were served and over all searches alike."""
+    return [
+        {"title": ARMS[arm["arm"]], "kind": kind, **_figures(arm[kind])}
+        for kind in ("served", "shadow")
+        for arm in arms
+    ]
+
+
+def _groups(rows: Any, name: str) -> list[dict[str, Any]]:
+    return [
+        {"name": row[name], "arms": [{"arm": arm, **_figures(row[arm])} for arm in ARMS]}
+        for row in rows
+    ]
+
+
+def _movers(here: Page, data: Mapping[str, Any], there: Collection[int]) -> dict[str, Any] | None:
+    found = data["movers"]
+    if found is None:
+        return None
+    target = data["proposal"]["target"] is not None
+    return {
+        "what": _pair(found),
+        "which": "the target" if target else "the best cell of the grid",
+        "counts": [(word, found[name]) for name, word in MOVES.items()],
+        "sides": [
+            (title, [_mover(here, row, there) for row in found[side]])
+            for side, title in (("gain", "Would gain most"), ("lose", "Would lose most"))
+        ],
+    }
+
+
+MOVES = {"better": "would rank better", "worse": "worse", "same": "the same"}
+
+
+def _mover(here: Page, row: Mapping[str, Any], there: Collection[int]) -> dict[str, Any]:
+    query = row["query"]
+    asks = isinstance(query, str) and query.strip() and len(query) <= config.MAX_QUERY
+    return {
+        **row,
+        "url": here.url("/search?") + urlencode({"q": query}) if asks else None,
+        "used": [
+            {
+                **each,
+                "label": LABELS.get(each["label"], each["label"]),
+                "url": here.url(f"/entity/{each['id']}") if each["id"] in there else None,
+            }
+            for each in row["relevant"]
+        ],
+    }
+
+
+def _history(here: Page, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The versions, and below them what configuration has, which is version 0."""
+    rows = data["history"]
+    current = next((row["stands_for"] for row in rows if row["in_force"]), 0)
+    shown = [
+        {
+            **row,
+            "pair": [_short(row["to"][name]) for name in ("beta_sal", "gamma")],
+            "what": SOURCES.get(row["source"], row["source"]),
+            "beside": _beside(row),
+            "gain": _evidence_gain(row["evidence"]),
+            "digest": row["log_digest"][:10] if isinstance(row["log_digest"], str) else None,
+            "back": row["unusable"] is None and row["stands_for"] != current,
+        }
+        for row in rows
+    ]
+    if shown:
+        try:
+            values = configured(here.settings).values
+        except BadParameter:
+            return shown  # nothing to go back to
+        shown.append(
+            {
+                "version": 0,
+                "pair": [_short(values[name]) for name in ("beta_sal", "gamma")],
+                "what": "configuration",
+                "back": current != 0,
+            }
+        )
+    return shown
+
+
+def _beside(row: Mapping[str, Any]) -> str:
+    """What was asked for, or brought back: in the words of the row's own evidence."""
+    evidence = row["evidence"] if isinstance(row["evidence"], dict) else {}
+    if row["source"] == "rollback" and _is_figure(evidence.get("to")):
+        return f"to version {evidence['to']}"
+    asked = evidence.get("asked")
+    if isinstance(asked, dict):
+        given = [f"{name} {_short(asked[name])}" for name in ("beta_sal", "gamma") if name in asked]
+        return "towards " + ", ".join(given) if given else ""
+    return ""
+
+
+def _evidence_gain(evidence: Any) -> str | None:
+    """The gain that a version was tuned for; None for what other programs wrote instead."""
+    gain = evidence.get("gain") if isinstance(evidence, dict) else None
+    if not isinstance(gain, dict):
+        return None
+    values = [gain.get(name) for name in ("value", "low", "high")]
+    if not all(map(_is_figure, values)):
+        return None
+    return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values)
+
+
+def _done(here: Page, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What was done just before, read from what was written: a URL says only which version."""
+    asked = here.given.get("done", "")
+    row = next((each for each in data["history"] if str(each["version"]) == asked), None)
+    if row is None:
+        return None
+    return {
+        "version": row["version"],
+        "pair": _pair(row["to"]),
+        "before": _pair(row["from"]),
+        "in_force": row["in_force"],
+        "what": SOURCES.get(row["source"], row["source"]),
+    }

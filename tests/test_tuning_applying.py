@@ -1,0 +1,231 @@
+"""Applying what passed: worked out again, compared with what was agreed to, never twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from empty_memory import empty_memory
+
+from benchmarks.simulator import Scenario, simulate, write
+from datasette_limbic import connection
+from datasette_limbic.errors import BadParameter, NotProposed, Refused, StaleProposal
+from datasette_limbic.tuning import versions
+from datasette_limbic.tuning.applying import agree, apply_proposal, write_agreed
+from datasette_limbic.tuning.reading import read
+from datasette_limbic.tuning.report import Options, decided_until, work
+
+RANGES: dict[str, Any] = {"beta_sal": (0.1, 0.5, 1.0, 1.5), "gamma": (0.001, 0.01, 0.1)}
+SEARCHES = 900
+HALF = Options(**RANGES, until=SEARCHES * 2 // 3)
+ALL = Options(**RANGES)
+CLEAR: dict[str, Any] = {
+    **{"candidates": 12, "entities": 80, "queries": 600, "clients": 6, "days": 45},
+    **{"searches": SEARCHES, "taste": 0.3, "noise": 0.01, "click_model": "none"},
+}
+SCENARIOS = {
+    "random": Scenario(baseline_share=0.4, **CLEAR),
+    "replay": Scenario(**CLEAR),
+    "no signal": Scenario(**{**CLEAR, "preference": "none", "searches": 300}),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("applying")
+    for name, scenario in SCENARIOS.items():
+        with closing(connection.connect(empty_memory(folder / f"{name}.db"))) as conn:
+            write(conn, simulate(scenario, 1))
+    return folder
+
+
+@pytest.fixture
+def opened(made, tmp_path):
+    """Opens a copy of the memory of a scenario."""
+    conns = []
+
+    def connected(name):
+        path = Path(shutil.copy(made / f"{name}.db", tmp_path / f"{name}.db"))
+        conns.append(connection.connect(path))
+        return conns[-1]
+
+    yield connected
+    for conn in conns:
+        conn.close()
+
+
+def rows(conn):
+    return conn.execute("select * from limbic_parameters order by version").fetchall()
+
+
+def test_what_passes_is_blended_into_what_is_in_force(opened):
+    conn = opened("random")
+    before = work(conn, options=ALL).proposal
+    assert before.proposed
+    now, worked = apply_proposal(conn, options=ALL, actor="ana")
+    assert worked.proposal.as_dict() == before.as_dict()
+    beta, gamma = before.target
+    assert now.version == 1
+    assert now.source == "tuned"
+    assert now.beta_sal == pytest.approx(0.9 * 0.5 + 0.1 * beta)
+    assert now.gamma == pytest.approx(0.9 * 0.01 + 0.1 * gamma)
+    assert (now.beta_sal, now.gamma) == before.step
+    assert versions.in_force(conn) == now
+    row = versions.history(conn)[0]
+    assert row["applied_by"] == "ana"
+    assert row["log_digest"] == versions.digest(worked.log)
+    kept = row["evidence"]
+    assert kept["asked"] == {"beta_sal": beta, "gamma": gamma}
+    assert kept["gain"] == before.gain.as_dict()
+    assert kept["decided_until"] == before.decided_until == decided_until([row])
+    assert kept["labels"]["version"] == 1
+    assert kept["ranges"] == {name: list(values) for name, values in RANGES.items()}
+    json.dumps(kept, allow_nan=False)
+
+
+def test_the_same_log_is_never_applied_twice(opened):
+    conn = opened("random")
+    _, worked = apply_proposal(conn, options=ALL)
+    there = rows(conn)
+    # nothing is left that could decide
+    with pytest.raises(NotProposed, match="only 0 distinct queries among the searches since"):
+        apply_proposal(conn, options=ALL)
+    # nor where the version was taken back
+    versions.rollback(conn)
+    assert versions.in_force(conn).beta_sal == 0.5
+    with pytest.raises(NotProposed, match="since the last version was tuned"):
+        apply_proposal(conn, options=ALL)
+    # and whoever goes around that is held by the digest of the log
+    with pytest.raises(Refused, match="this log was applied already, as version 1"):
+        versions.apply(
+            conn,
+            worked.evidence,
+            worked.proposal.target,
+            log_digest=versions.digest(read(conn)),
+            expected_version=2,
+        )
+    assert rows(conn)[:1] == there
+    assert len(rows(conn)) == 2
+
+
+def test_after_a_version_only_what_came_since_decides(opened):
+    conn = opened("random")
+    _, first = apply_proposal(conn, options=HALF)
+    assert first.proposal.until == HALF.until
+    decided = first.proposal.decided_until
+    assert decided == first.log.at.max()
+    found = work(conn, options=ALL).proposal
+    assert found.in_force == first.proposal.step
+    assert found.cut == decided
+    labelled = found.basis.log
+    assert found.counts["holdout_searches"] <= (labelled.at > decided).sum()
+    assert found.counts["holdout_searches"] > 50
+    # searches that other parameters ranked speak as well, since the orders were served by chance
+    assert not found.basis.biased
+    now, second = apply_proposal(conn, options=ALL)
+    assert now.version == 2
+    assert second.proposal.decided_until > decided
+    assert np.hypot(*np.subtract(second.proposal.step, (1.5, 0.1))) < np.hypot(
+        *np.subtract(first.proposal.step, (1.5, 0.1))
+    )
+
+
+def test_a_replay_needs_searches_under_what_is_in_force_now(opened):
+    conn = opened("replay")
+    now, worked = apply_proposal(conn, options=HALF)
+    assert worked.proposal.basis.biased
+    with pytest.raises(NotProposed, match=r"only 0 of 900 searches were ranked by what is in fo"):
+        apply_proposal(conn, options=ALL)
+    assert versions.in_force(conn) == now
+
+
+def test_what_was_agreed_to_has_to_be_what_is_proposed(opened):
+    conn = opened("random")
+    target = work(conn, options=ALL).proposal.target
+    other = (target[0], target[1] / 2)
+    with pytest.raises(StaleProposal, match="was proposed when this was looked at, and now it is"):
+        apply_proposal(conn, options=ALL, target=other)
+    with pytest.raises(StaleProposal, match="version 7 was in force"):
+        apply_proposal(conn, options=ALL, target=target, expected_version=7)
+    assert rows(conn) == []
+    now, _ = apply_proposal(conn, options=ALL, target=target, expected_version=0)
+    assert now.version == 1
+
+
+def test_a_version_that_came_between_makes_it_stale(opened):
+    """Between working it out and writing: what a person set meanwhile stays."""
+    conn = opened("random")
+    agreed, _ = agree(conn, options=ALL)
+    manual = versions.set_manual(conn, beta_sal=2.0, actor="bo")
+    with pytest.raises(StaleProposal, match="version 0 was in force"):
+        write_agreed(conn, agreed)
+    with pytest.raises(StaleProposal):
+        apply_proposal(conn, options=ALL, expected_version=0)
+    assert versions.in_force(conn) == manual
+    assert len(rows(conn)) == 1
+
+
+def test_agreeing_reads_only(made):
+    path = made / "random.db"
+    before = path.read_bytes()
+    with closing(connection.connect(path, readonly=True)) as conn:
+        agreed, worked = agree(conn, options=ALL)
+    assert agreed.target == worked.proposal.target
+    assert agreed.version == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["no signal", "too few"])
+def test_a_refusal_applies_nothing(name, opened):
+    conn = opened("random" if name == "too few" else name)
+    options = Options(**RANGES, until=23) if name == "too few" else ALL
+    refusal = work(conn, options=options).proposal.refusal
+    with pytest.raises(NotProposed) as raised:
+        apply_proposal(conn, options=options)
+    assert str(raised.value) == f"nothing was changed: {refusal.message}"
+    assert rows(conn) == []
+
+
+def test_until_leaves_out_what_came_later(opened):
+    """What a person saw is applied, however many searches were recorded since."""
+    conn = opened("random")
+    seen = work(conn, options=HALF).proposal
+    now, worked = apply_proposal(conn, options=HALF, target=seen.target)
+    assert len(worked.log) <= HALF.until
+    assert worked.log.id.max() == HALF.until
+    assert (now.beta_sal, now.gamma) == seen.step
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 101}, {"k": 2.5}, {"until": -1}])
+def test_options_out_of_range(wrong):
+    with pytest.raises(BadParameter):
+        Options(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ([], None),
+        ([{"source": "manual", "evidence": {"decided_until": 9.0}}], None),
+        ([{"source": "rollback", "evidence": {}}], None),
+        ([{"source": "tuned", "evidence": "no JSON"}], None),
+        ([{"source": "tuned", "evidence": {"decided_until": True}}], None),
+        ([{"source": "tuned", "evidence": {"decided_until": "soon"}}], None),
+        # the latest of all, and not of the newest version alone
+        (
+            [
+                {"source": "rollback", "evidence": {}},
+                {"source": "tuned", "evidence": {"decided_until": 5}},
+                {"source": "tuned", "evidence": {"decided_until": 7.5}},
+            ],
+            7.5,
+        ),
+    ],
+)
+def test_until_when_searches_have_decided(history, expected):
+    assert decided_until(history) == expected
