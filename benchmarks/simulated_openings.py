@@ -1,7 +1,7 @@
-"""Openings by name that have nothing to do with any search: the noise in coming back to a result.
+"""Openings by name: results that clients come back to, and what has nothing to do with any search.
 
-Clients open what everybody knows, by its name. Some of that was among the results of a search of
-theirs shortly before, and looks as if they came back to it, though nobody did.
+Clients open what everybody knows, by its name, while they are at work and searching. Much of that
+was among the results of a search of theirs shortly before, and looks as if they came back to it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,30 @@ from .simulator import Simulated
 _STREAM = 77
 
 
-def with_openings(simulated: Simulated, per_search: float, policy: LabelPolicy = POLICY) -> Log:
+def with_openings(
+    simulated: Simulated,
+    per_search: float,
+    policy: LabelPolicy = POLICY,
+    *,
+    by_name: bool = False,
+) -> Log:
     """The log as ``policy`` labels it once there are ``per_search`` (0 and up) openings by name
-    for each search.
+    for each search that have nothing to do with any.
 
-    Who is busy searching is busy opening; what is opened is drawn by the popularity of entities,
-    which is also how often they come up and were accessed; moments are even over the log.
+    What is opened is drawn by the popularity of entities, which is also how often they come up and
+    were accessed; the moments lie from half an hour before a search to an hour after it. With
+    ``by_name`` results are opened by name too, as a client does that knows no ids of searches, and
+    nothing is rated.
     """
     log = simulated.log
-    searches = _of_searches(simulated)
+    searches = _of_searches(simulated, by_name)
     rng = np.random.default_rng([_STREAM, simulated.seed])
     m = rng.poisson(per_search * len(log))
     if not m:
         return label(log, searches, policy)
     popularity = simulated.queries.entities.popularity
     client = rng.integers(0, len(log), m)
-    at = np.concatenate([searches.at, rng.uniform(log.at[0], log.at[-1], m)])
+    at = np.concatenate([searches.at, log.at[client] + rng.uniform(-1800, 3600, m)])
     order = np.argsort(at, kind="stable")
     who = (*searches.client, *(log.client[each] for each in client.tolist()))
     entity = rng.choice(len(popularity), m, p=popularity) + 1
@@ -46,16 +54,16 @@ def with_openings(simulated: Simulated, per_search: float, policy: LabelPolicy =
     return label(log, both, policy)
 
 
-def _of_searches(simulated: Simulated) -> Feedback:
-    """What was opened and rated from the searches themselves."""
+def _of_searches(simulated: Simulated, by_name: bool) -> Feedback:
+    """What was opened and rated from the searches themselves; or opened by name after them."""
     log = simulated.log
     opened = np.flatnonzero(simulated.opened)
-    rated = np.flatnonzero(np.isin(log.source, (USEFUL, NOT_USEFUL)))
+    rated = np.flatnonzero(np.isin(log.source, (USEFUL, NOT_USEFUL)) & ~np.array(by_name))
     row = np.concatenate([opened, rated])
     search = log.of[row]
     after = np.repeat((OPENED_AFTER_S, RATED_AFTER_S), (len(opened), len(rated)))
     return Feedback(
-        search=log.id[search],
+        search=np.full(len(row), NO_SEARCH) if by_name else log.id[search],
         entity=log.entity[row],
         event=np.concatenate([np.full(len(opened), OPENED), log.source[rated]]),
         at=log.at[search] + after,

@@ -1,8 +1,8 @@
 """Whether tuning can be trusted: shares of many seeded runs, as tables, beside a naive tuner.
 
 With a preference: how often anything is proposed at all, over log sizes, and how often that is
-right. Without one, where whatever is proposed is wrong: how often it is. ``tuning_runs`` makes the
-runs, and says which users there are.
+right. Without one, where whatever is proposed is wrong: how often it is. ``tuning_cases`` says
+which users there are, ``tuning_runs`` makes the runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from . import tuning_runs
-from .tuning_runs import Case, Result
+from .tuning_cases import Case, cases
+from .tuning_runs import Result
 
 RUNS = 1000
 RESULTS = Path("build") / "tuning.jsonl"
@@ -34,14 +35,13 @@ def run(path: Path, runs: int, wanted: Sequence[Case] | None = None) -> dict[str
 
     Says on stderr how far it is.
     """
-    wanted = tuning_runs.cases() if wanted is None else wanted
+    wanted = cases() if wanted is None else wanted
     _, stale = tuning_runs.load(path, wanted)
     if stale:
         print(f"{path}: {stale:,} lines of other code or other cases are ignored", file=sys.stderr)
     results = tuning_runs.run(path, wanted, range(runs), progress=_Progress())
     if results:
-        each = sum(_by_case(results, "seconds").values())
-        print(f"{each * RUNS / 60:.0f} minutes of one core for {RUNS:,} seeds", file=sys.stderr)
+        print(f"{minutes(results):.0f} minutes of one core for {RUNS:,} seeds", file=sys.stderr)
     return tables(results, wanted)
 
 
@@ -94,28 +94,33 @@ def power(some: Sequence[tuple[Case, list[Result]]]) -> list[Row]:
 
 
 def right(some: Sequence[tuple[Case, list[Result]]]) -> list[Row]:
-    """Of proposals: towards the truth and without a true loss of the step; of naive ones too."""
-    found = []
-    for case, rows in some:
-        proposed = _proposed(rows)
-        good = sum(row["towards"] and row["step_gain"] >= 0 for row in proposed)
-        naive, moved = _naive(rows)
-        found.append(
-            {
-                **_what(case),
-                "runs": len(rows),
-                "proposals": len(proposed),
-                "right": between(good, len(proposed)),
-                "target loses": share(_losing(proposed), len(proposed)),
-                "its gain": _mean(proposed, "target_gain"),
-                "possible": _mean(rows, "best_gain"),
-                "naive proposes": share(len(moved), len(naive)),
-                "away": share(sum(not row["towards"] for row in moved), len(moved)),
-                "naive loses": share(_losing(moved), len(moved)),
-                "naive gain": _mean(moved, "target_gain"),
-            }
-        )
+    """Of proposals: towards the truth and without a true loss of the step; of naive ones too.
+
+    The last row is of all cases together.
+    """
+    found = [{**_what(case), **_right(rows)} for case, rows in some]
+    if found:
+        every = [row for _, rows in some for row in rows]
+        found.append({"users": "all", "served": "", "searches": "", **_right(every)})
     return found
+
+
+def _right(rows: Sequence[Result]) -> Row:
+    proposed = _proposed(rows)
+    good = sum(row["towards"] and row["step_gain"] >= 0 for row in proposed)
+    naive, moved = _naive(rows)
+    return {
+        "runs": len(rows),
+        "proposals": len(proposed),
+        "right": between(good, len(proposed)),
+        "target loses": share(_losing(proposed), len(proposed)),
+        "its gain": _mean(proposed, "target_gain"),
+        "possible": _mean(rows, "best_gain"),
+        "naive proposes": share(len(moved), len(naive)),
+        "away": share(sum(not row["towards"] for row in moved), len(moved)),
+        "naive loses": share(_losing(moved), len(moved)),
+        "naive gain": _mean(moved, "target_gain"),
+    }
 
 
 def wrong(some: Sequence[tuple[Case, list[Result]]]) -> list[Row]:
@@ -194,8 +199,13 @@ def _mean(rows: Sequence[Result], name: str) -> float | str:
     return float(np.mean([row[name] for row in rows])) if rows else ""
 
 
-def _by_case(results: Sequence[Result], name: str) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+def minutes(results: Sequence[Result]) -> float:
+    """What RUNS seeds of all these cases take, of one core, from what each run took."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
     for row in results:
-        found.setdefault(row["case"], []).append(row[name])
-    return {case: float(np.mean(values)) for case, values in found.items()}
+        found.setdefault(row["case"], ([], []))["naive" in row].append(row["seconds"])
+    seconds, share = 0.0, 1.0 / tuning_runs.NAIVE_EVERY
+    for without, beside in found.values():
+        usual, long = float(np.mean(without or beside)), float(np.mean(beside or without))
+        seconds += (1.0 - share) * usual + share * long
+    return seconds * RUNS / 60

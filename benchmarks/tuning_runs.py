@@ -16,7 +16,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,109 +28,24 @@ from datasette_limbic.tuning.proposing import blended, propose
 from datasette_limbic.tuning.ranges import DEFAULT_BETA_SAL, DEFAULT_GAMMA
 
 from . import naive_tuner
-from .scenario import ALONE, AUTO, CLICK_MODELS, Scenario
 from .simulated_openings import with_openings
 from .simulator import Simulated, simulate
+from .tuning_cases import Case, Pair
 
-RANDOMISED, REPLAY = "randomised", "replay"
-SHARES = {RANDOMISED: 0.3, REPLAY: 0.0}
 NAIVE_EVERY = 10
 """The naive tuner sees each tenth run: it takes as long again, and its failure shows in fewer."""
-NAMED = 0.5
-"""Openings by name for each search, where a case has them."""
-Pair = tuple[float, float]
 Result = dict[str, Any]
 
-_BENCHMARKS = Path(__file__).parent
-_PACKAGE = Path(datasette_limbic.__file__).parent
-_CODE = (
-    *sorted(_PACKAGE.glob("tuning/*.py")),
-    *(_PACKAGE / name for name in ("routing.py", "scoring.py")),
-    *sorted(_BENCHMARKS.glob("simulat*.py")),
-    *(_BENCHMARKS / name for name in ("naive_tuner.py", "scenario.py", "tuning_runs.py")),
-)
-
-
-@dataclass(frozen=True)
-class Case:
-    """Users and how their searches were served: one line of a table for each size."""
-
-    users: str
-    served: str
-    scenario: Scenario
-    named: float = 0.0
-    """Openings by name for each search that have nothing to do with it."""
-
-    @property
-    def signal(self) -> bool:
-        return self.scenario.preference == "scores"
-
-    @property
-    def truth(self) -> Pair:
-        return self.scenario.beta_true, self.scenario.gamma_true
-
-    @property
-    def in_force(self) -> Pair:
-        return self.scenario.beta_sal, self.scenario.gamma
-
-    @property
-    def key(self) -> str:
-        return f"{self.users}, {self.served}, {self.scenario.searches}"
-
-
-_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "both too low": ((200, 500, 1000, 2000, 5000), {}),
-    "beta_sal too low": ((500, 1000, 2000), {"gamma_true": 0.01}),
-    "both too high": ((500, 1000, 2000), {"beta_true": 0.1, "gamma_true": 0.001}),
-    "both too low, auto": ((1000, 2000), {"strategies": AUTO}),
-    "both too low, openings by name": ((1000,), {"named": NAMED}),
-}
-_NO_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "a coin, feedback": (
-        (300, 1000, 3000),
-        {"preference": "none", "strategies": AUTO, "feedback": True, "query_tail": 1.3},
-    ),
-    "a coin, openings by name": ((1000,), {"preference": "none", "named": NAMED}),
-    **{
-        f"rank alone: {model}": (
-            (300, 1000, 3000) if model == "position" else (300, 1000),
-            {"preference": "position", "click_model": model},
-        )
-        for model in CLICK_MODELS
-    },
-    "rank alone: position, openings by name": (
-        (1000,),
-        {"preference": "position", "named": NAMED},
-    ),
-}
-# the time it takes is all that speaks against it
-_LEFT_OUT = {("both too low, auto", REPLAY, 2000)}
-
-
-def cases() -> list[Case]:
-    """Those with a preference over log sizes, then those without.
-
-    5,000 searches for "both too low" alone, 3,000 without a preference for the coin with feedback
-    and the plain click model: so a thousand seeds of all take about half an hour on two cores.
-    """
-    found = []
-    for users, (sizes, changed) in {**_SIGNAL, **_NO_SIGNAL}.items():
-        for served, share in SHARES.items():
-            for searches in sizes:
-                if (users, served, searches) in _LEFT_OUT:
-                    continue
-                values = {"strategies": ALONE, **changed}
-                named = float(values.pop("named", 0.0))
-                scenario = Scenario(searches=searches, baseline_share=share, **values)
-                found.append(Case(users, served, scenario, named))
-    return found
+_ROOT = Path(datasette_limbic.__file__).parents[1]
+_DECIDES = tuple(f"datasette_limbic/{name}" for name in ("tuning/", "scoring.py", "routing.py"))
+"""With the benchmarks themselves, what of the code decides about a result."""
 
 
 @cache
 def code() -> str:
-    """A digest of all that decides about a result, without comments and docstrings."""
+    """A digest of all modules that decide about a result, without comments and docstrings."""
     digest = hashlib.blake2b(digest_size=8)
-    for path in _CODE:
+    for path in sorted(_imported(Path(__file__), set())):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
@@ -139,6 +53,27 @@ def code() -> str:
                 node.body = [each for each in body if not _said(each)]  # type: ignore[attr-defined]
         digest.update(f"{path.name}\n{ast.unparse(tree)}\n".encode())
     return digest.hexdigest()
+
+
+def _imported(path: Path, found: set[Path]) -> set[Path]:
+    """The module at ``path``, and what it imports of the benchmarks and of _DECIDES, and so on."""
+    found.add(path)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = path.parents[node.level - 1] if node.level else _ROOT
+        module = base.joinpath(*(node.module or "").split("."))
+        for each in (module, *(module / name.name for name in node.names)):
+            file = each.with_suffix(".py")
+            if file not in found and file.is_file() and _decides(file):
+                _imported(file, found)
+    return found
+
+
+def _decides(file: Path) -> bool:
+    if file.parent == Path(__file__).parent:
+        return file.name != "tuning_cases.py"  # each line has its own case: ``setting``
+    return file.is_relative_to(_ROOT) and file.relative_to(_ROOT).as_posix().startswith(_DECIDES)
 
 
 def _said(node: ast.AST) -> bool:
@@ -150,7 +85,7 @@ def _said(node: ast.AST) -> bool:
 
 def setting(case: Case) -> str:
     """A digest of what a case is, so that one may change and the results of the others stay."""
-    text = repr((case.scenario, case.named))
+    text = repr((case.scenario, case.named, case.by_name))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -158,7 +93,9 @@ def one(case: Case, seed: int) -> Result:
     """One run. Gains are in true NDCG@10 on new queries; None where nothing is relevant."""
     began = time.process_time()
     simulated = simulate(case.scenario, seed)
-    log = with_openings(simulated, case.named) if case.named else simulated.log
+    log = simulated.log
+    if case.named:
+        log = with_openings(simulated, case.named, by_name=case.by_name)
     found = propose(log, case.in_force, betas=DEFAULT_BETA_SAL, gammas=DEFAULT_GAMMA)
     result: Result = {
         "case": case.key,

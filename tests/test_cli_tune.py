@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from cli_helpers import Terminal
 from click.testing import CliRunner, Result
@@ -24,7 +25,7 @@ from view_helpers import digest, rows
 
 from benchmarks.simulator import Scenario, simulate, write
 from datasette_limbic import api, connection
-from datasette_limbic.cli import limbic, tune_modes, tune_tables
+from datasette_limbic.cli import limbic, tune_modes, tune_tables, tune_text
 from datasette_limbic.cli.printing import as_json
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, NotProposed, StaleProposal
@@ -270,6 +271,21 @@ def test_nothing_of_a_log_reaches_the_terminal_as_it_is(signal: Path) -> None:
         assert not OBEYED.search(text)
 
 
+def test_movers_of_which_nothing_is_known(signal: Path) -> None:
+    found = answered(signal, *RANGES)
+    found["movers"]["gain"][0].update(query=None, relevant=[])
+    found["movers"]["lose"] = []
+    command = limbic.get_command(click.Context(limbic), "tune")
+    assert command is not None
+    with click.Context(command):
+        text = "\n".join(tune_text.analysis(str(signal), found, []))
+        assert re.search(r"most:\n  \d\.\d\d → \d\.\d\d\n", text)
+        assert "lose the most" not in text
+        found["movers"]["gain"] = []
+        text = "\n".join(tune_text.analysis(str(signal), found, []))
+        assert "searches would be better" not in text
+
+
 # -- proposing ----------------------------------------------------------------------------------
 
 
@@ -374,12 +390,16 @@ def test_another_version_came_between(signal: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_warning_where_co_occurrence_would_outweigh_salience(signal: Path) -> None:
-    # to be seen before somebody applies it, also where it is the target alone that gets there
-    text = said(signal, "--tune", "--gamma-range", "3", "--beta-sal-range", "0.5,1.5")
-    proposal = answered(signal, "--tune", "--gamma-range", "3", "--beta-sal-range", "0.5,1.5")
-    assert ("Warning: gamma" in text) == (
-        proposal["proposal"]["proposed"] and proposal["proposal"]["target"]["gamma"] == 3
-    )
+    proposal = answered(signal, "--tune", *RANGES)["proposal"]
+    assert proposal["proposed"]
+    command = limbic.get_command(click.Context(limbic), "tune")
+    assert command is not None
+    with click.Context(command):
+        for name, warned in (("step", True), ("target", True), ("in_force", False)):
+            # to be seen before somebody applies it, also where it takes many steps to get there
+            found = {**proposal, name: {"beta_sal": 0.5, "gamma": 3.0}}
+            text = "\n".join(tune_text.verdict(str(signal), found, []))
+            assert ("\nWarning: gamma 3 against beta_sal 0.5" in text) == warned
     text = said(signal, "--set-gamma", "5")
     assert "Warning: gamma 0.509 against beta_sal 0.5: co-occurrence outweighs salience" in text
     assert "Warning: gamma 0.509 against beta_sal 0.5" in said(signal)
@@ -501,6 +521,7 @@ def test_a_history_that_another_program_wrote(empty: Path) -> None:
         )
     text = run(empty, "--history")
     assert text.startswith("In force: beta_sal 4, gamma 1 (version 4: tuned, ")
+    assert re.search(r"^9 +.* much +unusable", text, re.MULTILINE)
     assert "Version 9 was never in force: beta_sal must be a number" in " ".join(text.split())
     assert [row["version"] for row in answered(empty, "--history")] == [9, 4, 3, 2, 1]
     assert "Infinity" not in run(empty, "--json")
@@ -779,6 +800,8 @@ def test_applying_from_python(signal: Path) -> None:
         assert api.parameters_history(conn)[0]["applied_by"] == "ana"
         with pytest.raises(NotProposed, match="since the last version was tuned"):
             api.apply_parameters(conn, **options)
+        with pytest.raises(StaleProposal):
+            api.rollback_parameters(conn, 0, expected_version=0)
         back = api.rollback_parameters(conn, 0, expected_version=1)
         assert back["from"]["version"] == 1
         assert back["in_force"]["source"] == "rollback"

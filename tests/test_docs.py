@@ -28,7 +28,7 @@ from datasette_limbic.config import Settings
 from datasette_limbic.errors import Refused
 from datasette_limbic.insights import model as insights_model
 from datasette_limbic.sql_functions import FUNCTIONS
-from datasette_limbic.views import ROUTES, judging
+from datasette_limbic.views import ROUTES, judging, retuning
 from datasette_limbic.views import acting as acting_view
 from datasette_limbic.views import open as open_view
 from datasette_limbic.views import search as search_view
@@ -115,7 +115,10 @@ def test_limbic_settings_keys_are_documented(demo_db):
 
 
 # answered to POST alone: they have no page, and so no address of a twin
-POSTED = ("/open", "/feedback", "/observations", "/actions/{name}", "/reflect", "/reviewed")
+POSTED = (
+    *("/open", "/feedback", "/observations", "/actions/{name}", "/reflect", "/reviewed"),
+    *("/tuning/apply", "/tuning/set", "/tuning/rollback"),
+)
 # answered to both
 BOTH = ("/search", "/review/{id}")
 
@@ -148,6 +151,7 @@ def test_route_is_documented(pattern):
             (*acting_view.OPTIONS, *(key for kind in KINDS.values() for key in kind.takes)),
         ),
         ("Review", judging.KEYS),
+        ("Tuning", {key for keys in retuning.BODIES.values() for key in keys}),
     ],
 )
 def test_key_of_a_body_is_documented(heading, keys):

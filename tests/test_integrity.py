@@ -880,6 +880,32 @@ PERSON = {
         sql("update observations set similarity_flag = 7 where id = 5"),
         False,
     ),
+    "parameters that are text": (
+        "values.limbic_parameters.unusable",
+        sql("insert into limbic_parameters(beta_sal, gamma, source) values ('much', 1, 'manual')"),
+        True,
+    ),
+    "parameters out of range": (
+        "values.limbic_parameters.unusable",
+        sql("insert into limbic_parameters(beta_sal, gamma, source) values (0.5, 11, 'manual')"),
+        True,
+    ),
+    "a version that is none": (
+        "values.limbic_parameters.unusable",
+        sql(
+            "insert into limbic_parameters(version, beta_sal, gamma, source)"
+            " values (0, 1, 1, 'manual')"
+        ),
+        True,
+    ),
+    "evidence that cannot be read": (
+        "json.limbic_parameters.evidence",
+        sql(
+            "insert into limbic_parameters(beta_sal, gamma, source, evidence)"
+            " values (1, 1, 'manual', '{')"
+        ),
+        False,
+    ),
     "a source of parameters that is none": (
         "values.limbic_parameters.source",
         sql("insert into limbic_parameters(beta_sal, gamma, source) values (1, 1, 'guessed')"),

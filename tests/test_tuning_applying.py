@@ -28,19 +28,22 @@ CLEAR: dict[str, Any] = {
     **{"candidates": 12, "entities": 80, "queries": 600, "clients": 6, "days": 45},
     **{"searches": SEARCHES, "taste": 0.3, "noise": 0.01, "click_model": "none"},
 }
+NOTHING: dict[str, Any] = {**CLEAR, "preference": "none", "searches": 300}
 SCENARIOS = {
-    "random": Scenario(baseline_share=0.4, **CLEAR),
-    "replay": Scenario(**CLEAR),
-    "no signal": Scenario(**{**CLEAR, "preference": "none", "searches": 300}),
+    "random": (Scenario(baseline_share=0.4, **CLEAR), 1),
+    "replay": (Scenario(**CLEAR), 1),
+    # the later searches refuse what the earlier ones speak for; and those speak for nothing
+    "refused at last": (Scenario(**NOTHING), 0),
+    "no signal": (Scenario(**NOTHING), 1),
 }
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("applying")
-    for name, scenario in SCENARIOS.items():
+    for name, (scenario, seed) in SCENARIOS.items():
         with closing(connection.connect(empty_memory(folder / f"{name}.db"))) as conn:
-            write(conn, simulate(scenario, 1))
+            write(conn, simulate(scenario, seed))
     return folder
 
 
@@ -170,6 +173,23 @@ def test_a_version_that_came_between_makes_it_stale(opened):
     assert len(rows(conn)) == 1
 
 
+def test_a_version_that_comes_while_it_is_worked_out_makes_it_stale(opened):
+    conn = opened("random")
+    path = conn.execute("pragma database_list").fetchone()[2]
+    manual = []
+
+    def meanwhile(done, total):
+        # the log has been read: those that are ranked again are fewer
+        if total < SEARCHES and not manual:
+            with closing(connection.connect(path)) as other:
+                manual.append(versions.set_manual(other, beta_sal=2.0))
+
+    with pytest.raises(StaleProposal, match="version 0 was in force"):
+        apply_proposal(conn, options=ALL, progress=meanwhile)
+    assert [versions.in_force(conn)] == manual
+    assert len(rows(conn)) == 1
+
+
 def test_agreeing_reads_only(made):
     path = made / "random.db"
     before = path.read_bytes()
@@ -180,11 +200,17 @@ def test_agreeing_reads_only(made):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["no signal", "too few"])
-def test_a_refusal_applies_nothing(name, opened):
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("refused at last", "interval"), ("no signal", "no_better"), ("too few", "events")],
+)
+def test_a_refusal_applies_nothing(name, code, opened):
     conn = opened("random" if name == "too few" else name)
     options = Options(**RANGES, until=23) if name == "too few" else ALL
-    refusal = work(conn, options=options).proposal.refusal
+    found = work(conn, options=options).proposal
+    refusal = found.refusal
+    assert refusal.code == code
+    assert (found.target is not None) == (code == "interval")
     with pytest.raises(NotProposed) as raised:
         apply_proposal(conn, options=options)
     assert str(raised.value) == f"nothing was changed: {refusal.message}"

@@ -14,7 +14,7 @@ from benchmarks import tuning, tuning_runs
 from benchmarks.scenario import Scenario
 from benchmarks.simulated_openings import with_openings
 from benchmarks.simulator import simulate
-from benchmarks.tuning_runs import Case
+from benchmarks.tuning_cases import Case, cases
 from datasette_limbic.tuning.log import NONE, OPENED, REACCESSED
 
 SIGNAL = Case("some", "replay", Scenario(searches=40))
@@ -75,7 +75,7 @@ def test_lines_of_other_code_and_other_cases_count_nothing(tmp_path, calls, monk
 
 def test_a_digest_is_of_what_code_does(tmp_path, monkeypatch):
     path = tmp_path / "module.py"
-    monkeypatch.setattr(tuning_runs, "_CODE", (path,))
+    monkeypatch.setattr(tuning_runs, "_imported", lambda start, found: {path})
 
     def digest(text: str) -> str:
         path.write_text(text)
@@ -89,6 +89,25 @@ def test_a_digest_is_of_what_code_does(tmp_path, monkeypatch):
         assert digest('LIMIT = 1\nNAME = "more"\n') != one
     finally:
         tuning_runs.code.cache_clear()
+
+
+def test_the_digest_is_of_all_that_decides():
+    found = {path.name for path in tuning_runs._imported(Path(tuning_runs.__file__), set())}
+    assert found >= {
+        *("tuning_runs.py", "scenario.py", "simulator.py", "simulated_world.py"),
+        *("simulated_openings.py", "naive_tuner.py", "proposing.py", "estimating.py", "grid.py"),
+        *("labels.py", "rerank.py", "position.py", "resampling.py", "splitting.py", "weights.py"),
+        *("scoring.py", "routing.py", "ranges.py", "log.py"),
+    }
+    # what only shows results does not, and a case is in its lines
+    assert not found & {
+        "tuning_cases.py",
+        "report.py",
+        "analysing.py",
+        "reading.py",
+        "tuning.py",
+        "run.py",
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,7 +151,8 @@ def test_what_counts_as_right():
         for seed, each in enumerate([good, good, losing, away, far])
     ]
     rows += [_row(SIGNAL, 5, naive=away), _row(SIGNAL, 6, naive={"target": None})]
-    (found,) = tuning.right([(SIGNAL, rows)])
+    found, every = tuning.right([(SIGNAL, rows)])
+    assert every == {**found, "users": "all", "served": "", "searches": ""}
     assert (found["runs"], found["proposals"]) == (7, 5)
     assert found["right"].startswith("60.0 % (")  # good, good and far
     assert found["target loses"] == "40.0 %"
@@ -167,10 +187,10 @@ def test_wilson_bounds():
 
 
 def test_every_case_can_be_told_apart_and_simulated():
-    cases = tuning_runs.cases()
-    assert len({case.key for case in cases}) == len(cases)
-    assert {case.served for case in cases} == {"randomised", "replay"}
-    assert all((case.served == "replay") == (case.scenario.baseline_share == 0) for case in cases)
+    every = cases()
+    assert len({case.key for case in every}) == len(every)
+    assert {case.served for case in every} == {"randomised", "replay"}
+    assert all((case.served == "replay") == (case.scenario.baseline_share == 0) for case in every)
 
 
 def test_openings_by_name_add_nothing_but_coming_back():
@@ -192,5 +212,13 @@ def test_openings_by_name_add_nothing_but_coming_back():
 
 def test_results_are_written_where_a_folder_is_missing(tmp_path: Path, calls, capsys):
     tables = tuning.run(tmp_path / "a" / "b.jsonl", 1, [SIGNAL, BLIND])
-    assert [len(rows) for rows in tables.values()] == [1, 1, 1, 2]
+    assert [len(rows) for rows in tables.values()] == [1, 2, 1, 2]
     assert "minutes of one core for 1,000 seeds" in capsys.readouterr().err
+
+
+def test_how_long_a_thousand_seeds_take():
+    rows = [_row(SIGNAL, seed, seconds=0.2) for seed in (1, 2, 3)]
+    rows.append(_row(SIGNAL, 0, seconds=0.4, naive={"target": None}))
+    rows.append(_row(BLIND, 0, seconds=1.0, naive={"target": None}))
+    # a tenth of the runs have the naive tuner: 0.9 · 0.2 + 0.1 · 0.4 + 1.0 seconds a seed
+    assert tuning.minutes(rows) == pytest.approx(1.22 * 1000 / 60)

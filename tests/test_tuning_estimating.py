@@ -240,6 +240,20 @@ def test_what_was_not_shown_earns_nothing():
     assert all_shown.above[0] == pytest.approx([(1 + 2 / np.log2(3)) / ideal, 1.0])
 
 
+def test_what_the_other_order_would_have_shown_earns_nothing_either():
+    """Such a label came by another way than being looked at here, and nobody knows its chance."""
+    searches = [{**each, **TURNS} for each in both_arms(MIN_PAIRS)]
+    rated = {**TURNS, "gain": [1.0, 2.0], "baseline_rank": [2, 1], "share": 0.5, "limit": 1}
+    found = estimating.basis(labelled([*searches, rated]), *NOW)
+    assert found.kind == RANDOMISED
+    # both could have been shown, so both are ranked again
+    assert found.supported[-2:].tolist() == [True, True]
+    assert estimating.labels(found, 10).rows[-1] == len(found.log.gain) - 2
+    sums = estimating.sums(found, TWO, 10)
+    ideal = 2 + 1 / np.log2(3)
+    assert sums.above[-1] / sums.below[-1] == pytest.approx([1 / ideal, 1 / np.log2(3) / ideal])
+
+
 def test_a_label_counts_by_the_inverse_of_its_propensity():
     searches = [{**each, **TURNS} for each in both_arms(MIN_PAIRS)]
     low = {**TURNS, "gain": [0.0, 1.0], "baseline_rank": [2, 1], "share": 0.5}

@@ -109,8 +109,9 @@ def test_one_cluster_tells_of_no_spread():
     above, below, _ = clustered(0, 30)
     found = ratio_interval(above, below, [np.zeros(len(above), int)], np.random.default_rng(0))
     assert found.clusters == 1
-    assert (found.low, found.high) == pytest.approx((found.value, found.value))
-    # beside another clustering it narrows nothing
+    assert np.isnan([found.low, found.high]).all()
+    assert (found.as_dict()["low"], found.as_dict()["high"]) == (None, None)
+    # beside another clustering it still tells of nothing
     both = ratio_interval(
         above,
         below,
@@ -118,7 +119,7 @@ def test_one_cluster_tells_of_no_spread():
         np.random.default_rng(0),
     )
     assert both.clusters == 1
-    assert both.low < both.value < both.high
+    assert np.isnan([both.low, both.high]).all()
 
 
 def test_nothing_below_gives_no_estimate():
@@ -281,5 +282,7 @@ def test_an_interval_always_holds_its_estimate(rows, seed):
     found = ratio_interval(above, below, [cluster], np.random.default_rng(seed))
     if below.sum() == 0:
         assert np.isnan(found.value)
+    elif found.clusters < 2:
+        assert np.isnan(found.low)
     else:
         assert found.low <= found.value <= found.high

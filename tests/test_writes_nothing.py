@@ -138,6 +138,15 @@ SAMPLES: dict[str, list[str]] = {
     ],
     r"/reflect{format}": ["/reflect", "/reflect{json}"],
     r"/reviewed{format}": ["/reviewed", "/reviewed{json}"],
+    r"/tuning{format}": [
+        "/tuning",
+        "/tuning{json}",
+        "/tuning?k=3&gamma_range=0.01:0.1:3&beta_sal_range=0.5,1&done=1",
+        "/tuning{json}?gamma_range=x",
+    ],
+    r"/tuning/apply{format}": ["/tuning/apply", "/tuning/apply{json}?beta_sal=1&gamma=0.1"],
+    r"/tuning/set{format}": ["/tuning/set?gamma=1", "/tuning/set{json}"],
+    r"/tuning/rollback{format}": ["/tuning/rollback", "/tuning/rollback{json}?to=0"],
     r"/imports{format}": [
         "/imports",
         "/imports{json}",

@@ -161,14 +161,13 @@ def _progress(bars: Bars) -> Callable[[int, int], None] | None:
     if not sys.stderr.isatty():
         return None
     parts = iter(("Reading searches", "Ranking them again"))
-    shown = (next(parts), 0, 0)
+    part, last = next(parts), 0
 
     def show(done: int, total: int) -> None:
-        nonlocal shown
-        part, last, before = shown
-        if last and (total != before or done < last):
+        nonlocal part, last
+        if done < last:  # it counts anew
             part = next(parts, part)
-        shown = (part, done, total)
+        last = done
         bars.show(done, total, part)
 
     return show

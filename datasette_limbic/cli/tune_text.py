@@ -17,7 +17,7 @@ MOVERS = 3
 """So many of the searches that would gain, and that would lose the most."""
 _LABELS = {
     "opened": "opened",
-    "reaccessed": "opened again within a day",
+    "reaccessed": "opened again later",
     "useful": "rated useful",
     "not_useful": "rated not useful",
 }
@@ -43,9 +43,10 @@ def analysis(database: str, found: Mapping[str, Any], same: Sequence[str]) -> It
     if found["grid"] is not None:
         yield ""
         yield from tables.grid(found)
-    if found["movers"] is not None:
+    movers = found["movers"]
+    if movers is not None and movers["gain"] + movers["lose"]:
         yield ""
-        yield from _movers(found["movers"])
+        yield from _movers(movers)
     yield ""
     yield from verdict(database, found["proposal"], same)
 
@@ -171,7 +172,7 @@ def _movers(movers: Mapping[str, Any]) -> Iterator[str]:
             yield f"Those that {word} the most:"
         for row in movers[side][:MOVERS]:
             yield wrapped(
-                f"{row['before']:.2f} → {row['after']:.2f}  {line(row['query'], 40)}: "
+                f"{row['before']:.2f} → {row['after']:.2f}  {line(row['query'], 40)}"
                 + _used(row["relevant"]),
                 "  ",
             )
@@ -179,8 +180,10 @@ def _movers(movers: Mapping[str, Any]) -> Iterator[str]:
 
 def _used(relevant: Sequence[Mapping[str, Any]]) -> str:
     """What of a search was used and moves the furthest."""
+    if not relevant:  # a search that counts for what chance would have brought
+        return ""
     row = max(relevant, key=lambda each: abs(each["rank_after"] - each["rank_before"]))
-    return f"{line(row['name'], 40)} from rank {row['rank_before']} to {row['rank_after']}"
+    return f": {line(row['name'], 40)} from rank {row['rank_before']} to {row['rank_after']}"
 
 
 def _basis(proposal: Mapping[str, Any]) -> Iterator[str]:

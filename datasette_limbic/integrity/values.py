@@ -10,6 +10,7 @@ from .rows import bad_rows
 LARGEST = 1 << 62
 
 _NO_BELIEF = "typeof(confidence) not in ('real', 'integer') or confidence not between 0 and 1"
+_NO_PARAMETER = "typeof({0}) not in ('real', 'integer') or {0} not between 0 and 10"
 _NO_COUNT = "typeof({0}) not in ('integer', 'real') or {0} < 0"
 _BLANK = "' ' || char(9, 10, 13)"
 _AS_IT_IS = "coalesce(cast({0} as text), '')"
@@ -104,6 +105,17 @@ VALUES = (
         "'tuned', 'manual', 'rollback'",
         "update limbic_parameters set source = 'manual' where {where}",
     ),
+    # searches pass over them
+    bad_rows(
+        "values.limbic_parameters.unusable",
+        "rows of limbic_parameters whose values no search can use",
+        "limbic_parameters",
+        f"{_NO_PARAMETER.format('beta_sal')} or {_NO_PARAMETER.format('gamma')} or version < 1",
+        "delete from limbic_parameters where {where}",
+        shown=("version", "beta_sal", "gamma"),
+        text="they were never in force; what is wanted can be set with"
+        " datasette limbic tune --set-beta … --set-gamma …",
+    ),
     _one_of(
         "limbic_feedback",
         "id",
@@ -165,5 +177,6 @@ JSON = (
     _json("limbic_changes", "id", "before", "'null'"),
     _json("limbic_changes", "id", "after", "'null'"),
     _json("limbic_topics", "entity_id", "topics", "'[]'"),
+    _json("limbic_parameters", "version", "evidence", "null", empty=True),
     _json("embeddings", "id", "metadata", "null", empty=True),
 )

@@ -23,8 +23,9 @@ _SAME = (
     "where the baseline is served now and then, and not otherwise"
 )
 _RANDOM = (
-    "Serve the baseline now and then (the setting baseline_share, such as 0.1): which order is "
-    "served is then chance, and the estimate is free of the bias for what is in force"
+    "Serve the baseline now and then, or more often (the setting baseline_share, such as 0.1): "
+    "which order is served is then chance, and the estimate is free of the bias for what is in "
+    "force"
 )
 # codes of ``proposing``; what is not here wants more of everything
 _ADVICE = {

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from . import position, rerank, weights
-from .log import NONE, OPENED, REACCESSED, USEFUL, Bools, Floats, Ints, Log
+from .log import NONE, NOT_USEFUL, OPENED, REACCESSED, USEFUL, Bools, Floats, Ints, Log
 from .position import Examination
 from .rerank import Progress
 
 RANDOMISED, REPLAY = "randomised", "replay"
-GROUPS = {"opened": (OPENED, USEFUL), "reaccessed": (REACCESSED,)}
+GROUPS = {"opened": (OPENED, USEFUL, NOT_USEFUL), "reaccessed": (REACCESSED,)}
 """Kinds of labels that come to be in ways of their own: for each it is learned apart how much a
 rank matters."""
 CURVES = 200
@@ -136,7 +136,7 @@ def _without(log: Log, names: Sequence[str]) -> Log:
     """The log as if it had no labels of these kinds."""
     dropped = np.isin(log.source, [source for name in names for source in GROUPS[name]])
     gain = np.where(dropped, np.where(log.shown, 0.0, np.nan), log.gain)
-    chance = np.zeros(len(gain)) if "reaccessed" in names else log.chance
+    chance = np.where(dropped | ("reaccessed" in names), 0.0, log.chance)
     return replace(log, gain=gain, source=np.where(dropped, NONE, log.source), chance=chance)
 
 

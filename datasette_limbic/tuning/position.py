@@ -59,8 +59,11 @@ class Examination:
 
 
 def examined(rank: Ints, log_e: Floats) -> Floats:
-    """(..., L) e(rank), at most 1, for ``log_e`` (..., J)."""
-    found: Floats = np.minimum(1.0, np.exp(log_e @ _basis(rank, log_e.shape[-1]).T))
+    """(..., L) e(rank) for ``log_e`` (..., J).
+
+    Not cut off at 1: where everything is looked at, errors to one side alone would be a bias.
+    """
+    found: Floats = np.exp(log_e @ _basis(rank, log_e.shape[-1]).T)
     return found
 
 

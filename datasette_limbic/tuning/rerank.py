@@ -14,8 +14,8 @@ import numpy as np
 from ..routing import STRATEGIES
 from .log import STRATEGY_NAMES, Bools, Floats, Ints, Log
 
-BUDGET = 1 << 20
-"""So many scores of candidates under cells are held at once: some 8 MB for each array of them."""
+BUDGET = 1 << 18
+"""So many scores of candidates under cells are held at once: some 2 MB for each array of them."""
 _WEIGHTS = np.array([STRATEGIES[name] for name in STRATEGY_NAMES])
 _LIMBIC = STRATEGY_NAMES.index("limbic")
 Progress = Callable[[int, int], None]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..answers import plain
 from .log import Floats, Ints, Log
 
 DRAWS = 2000
@@ -23,7 +24,11 @@ SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its interval at LEVEL, and what it was resampled over."""
+    """An estimate with its interval at LEVEL, and what it was resampled over.
+
+    ``clusters`` is the smallest number of them; where there is one alone, nobody knows the bounds:
+    NaN.
+    """
 
     value: float
     low: float
@@ -31,7 +36,9 @@ class Interval:
     clusters: int
 
     def as_dict(self) -> dict[str, Any]:
-        return {"value": self.value, "low": self.low, "high": self.high, "clusters": self.clusters}
+        """For JSON: None for what nobody knows."""
+        found: dict[str, Any] = plain(vars(self))
+        return found
 
 
 def client_days(log: Log) -> Ints:
@@ -66,6 +73,8 @@ def ratio_interval(
     low, high, least = np.inf, -np.inf, None
     for cluster in clusterings:
         number = int(cluster.max()) + 1
+        if number < 2:
+            return Interval(value, float("nan"), float("nan"), number)
         drawn = _drawn(above, below, cluster, number, rng)
         tail = _tail(number)
         found = np.quantile(drawn, [tail, 1.0 - tail])
@@ -90,6 +99,8 @@ def difference_interval(
     low, high, least = estimate, estimate, None
     for cluster in clusterings:
         number = int(cluster.max()) + 1
+        if number < 2:
+            return Interval(estimate, float("nan"), float("nan"), number)
         columns = np.stack([one * value, one, other * value, other])
         sums = _by_cluster(columns, cluster, number)
         parts = []

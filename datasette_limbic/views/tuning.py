@@ -125,7 +125,8 @@ async def apart(
 
     def through_datasette() -> T:
         found = here.db.execute_fn(lambda conn: function(conn, settings, argument))
-        return asyncio.run_coroutine_threadsafe(found, loop).result()
+        done: T = asyncio.run_coroutine_threadsafe(found, loop).result()
+        return done
 
     return await WORKER.run(key, through_datasette)
 

@@ -187,7 +187,10 @@ def _facts(proposal: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Earlier ones, which choose", counts.get("train_searches")),
         ("Later ones, which decide", counts.get("holdout_searches")),
         ("These tell as much as", _digits(proposal["effective_sample"], "{:,.0f} equal ones")),
-        ("The parameters matter in", _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} % of them")),
+        (
+            "The parameters matter in",
+            _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} % of them"),
+        ),
     ]
     return [(title, number(value)) for title, value in facts if value is not None]
 
@@ -228,6 +231,7 @@ def _movers(here: Page, data: Mapping[str, Any], there: Collection[int]) -> dict
     return {
         "what": _pair(found),
         "which": "the target" if target else "the best cell of the grid",
+        "still": not target and data["grid"]["best"] == data["grid"]["in_force"],
         "counts": [(word, found[name]) for name, word in MOVES.items()],
         "sides": [
             (title, [_mover(here, row, there) for row in found[side]])
@@ -305,10 +309,9 @@ def _evidence_gain(evidence: Any) -> str | None:
     gain = evidence.get("gain") if isinstance(evidence, dict) else None
     if not isinstance(gain, dict):
         return None
-    values = [gain.get(name) for name in ("value", "low", "high")]
-    if not all(map(_is_figure, values)):
-        return None
-    return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values)
+    values: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
+    known = all(map(_is_figure, values))
+    return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values) if known else None
 
 
 def _done(here: Page, data: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -403,6 +403,9 @@ PATHS = {
     "odd list": "/odd/-/limbic/search?include_archived=1&explain=1&limit=2",
     "odd results": "/odd/-/limbic/search?q=word+unbroken&include_archived=1",
     "paged": "/odd/-/limbic/entity/4?page=2",
+    "tuning": "/demo/-/limbic/tuning",
+    "tuning by nothing": "/empty/-/limbic/tuning",
+    "odd tuning": "/odd/-/limbic/tuning?k=3&gamma_range=0.01,0.1",
     "imports": "/demo/-/limbic/imports",
     "one import": "/demo/-/limbic/imports/1",
     "no imports": "/empty/-/limbic/imports",
@@ -927,7 +930,8 @@ def test_every_tab_is_on_the_page_and_leads_to_itself(desktop: Visitor) -> None:
     nav = page.get_by_role("navigation", name="Memory")
     titles = nav.get_by_role("link").all_inner_texts()
     assert titles == [
-        "Overview", "Search", "Review", "Maintenance", "Duplicates", "Health", "Changes", "Imports",
+        "Overview", "Search", "Review", "Maintenance", "Duplicates", "Health", "Changes", "Tuning",
+        "Imports",
     ]  # fmt: skip
     for title in titles:
         desktop.follow(nav.get_by_role("link", name=title))
