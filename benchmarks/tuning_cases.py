@@ -46,8 +46,8 @@ class Case:
 
 _SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "both too low": ((200, 500, 1000, 2000, 5000), {}),
-    "beta_sal too low": ((500, 1000, 2000), {"gamma_true": 0.01}),
-    "both too high": ((500, 1000, 2000), {"beta_true": 0.1, "gamma_true": 0.001}),
+    "beta_sal too low": ((1000, 2000), {"gamma_true": 0.01}),
+    "both too high": ((1000, 2000), {"beta_true": 0.1, "gamma_true": 0.001}),
     "both too low, auto": ((1000, 2000), {"strategies": AUTO}),
     "both too low, openings by name": ((1000,), {"named": NAMED}),
     "both too low, results by name": ((1000, 2000), {"named": NAMED, "by_name": True}),
@@ -62,7 +62,7 @@ _NO_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "a coin, openings by name": ((1000,), {"preference": "none", "named": NAMED}),
     **{
         f"rank alone: {model}": (
-            (300, 1000, 3000) if model == "position" else (300, 1000),
+            (300, 1000, 3000) if model == "position" else (1000,),
             {"preference": "position", "click_model": model},
         )
         for model in CLICK_MODELS
@@ -80,8 +80,9 @@ _NO_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 _LEFT_OUT = {
     (users, REPLAY, size)
     for users, sizes in {
-        "beta_sal too low": (500, 2000),
-        "both too high": (500, 2000),
+        "both too low": (500, 5000),
+        "beta_sal too low": (2000,),
+        "both too high": (2000,),
         "both too low, auto": (2000,),
         "both too low, results by name": (2000,),
         "both too low, strong": (500,),
@@ -93,9 +94,8 @@ _LEFT_OUT = {
 def cases() -> list[Case]:
     """Those with a preference over log sizes, then those without.
 
-    5,000 searches for "both too low" alone, 2,000 in a replay likewise; 3,000 without a preference
-    for the coin with feedback and the plain click model alone. So a thousand seeds of all take
-    about half an hour on two cores.
+    The largest sizes for a few of them alone, and fewer sizes of a replay: so a thousand seeds of
+    all take well under an hour on two cores.
     """
     found = []
     for users, (sizes, changed) in {**_SIGNAL, **_NO_SIGNAL}.items():

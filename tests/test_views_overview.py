@@ -619,7 +619,8 @@ async def test_no_table_is_asked_for_twice_for_the_tabs(
 
     monkeypatch.setattr("datasette_limbic.views.tabs.compat.may_view", noted)
     found = await tabs.shown(make_datasette(demo_db), None, demo_db.stem)
-    assert [tab.name for tab in found] == ["overview", "search", "health", "changes", "imports"]
+    names = ["overview", "search", "health", "changes", "tuning", "imports"]
+    assert [tab.name for tab in found] == names
     assert len(asked) == len(set(asked))
     assert "limbic_duplicates" not in asked  # one refusal is enough
 

@@ -7,13 +7,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .. import config, status
-from ..errors import BadParameter
 from ..tuning.advice import advice
-from ..tuning.version_rows import configured
 from . import heat_map, tuning_charts
 from .common import Page
 from .display import number
 from .overview import RAISING
+from .tuning_history import done, history, in_force, pair, short
 
 LABELS = {
     "useful": "rated useful",
@@ -21,7 +20,6 @@ LABELS = {
     "reaccessed": "opened again later",
     "not_useful": "rated not useful",
 }
-SOURCES = {"tuned": "from the log", "manual": "set by hand", "rollback": "rolled back"}
 ARMS = {"limbic": "Limbic order", "baseline": "Base similarity alone"}
 _AS_SHARE = ("coverage",)
 
@@ -46,7 +44,7 @@ def decorate(here: Page, data: dict[str, Any], asked: Any, there: Collection[int
     data["_opened"] = bool(data["_carried"])
     data["_now"] = [_parameter(name, now[name]) for name in ("beta_sal", "gamma")]
     data["_warning"] = status.parameter_warning(now)
-    data["_in_force"] = _in_force(data)
+    data["_in_force"] = in_force(data)
     data["_verdict"] = _verdict(proposal, data["k"])
     data["_labels"] = [(LABELS[name], data["counts"]["labels"][name]) for name in LABELS]
     data["_policy"] = _policy(data["labels"])
@@ -58,34 +56,16 @@ def decorate(here: Page, data: dict[str, Any], asked: Any, there: Collection[int
     data["_week_rows"] = _groups(data["weeks"][::-1], "week")
     data["_map"] = heat_map.heat_map(data["grid"])
     data["_movers"] = _movers(here, data, there)
-    data["_history"] = _history(here, data)
-    data["_done"] = _done(here, data)
-
-
-def _short(value: Any) -> str:
-    """A parameter as short as people write it; of another program's, anything."""
-    if value is None:
-        return "–"
-    return f"{value:.4g}" if _is_figure(value) else str(value)[:20]
-
-
-def _is_figure(value: Any) -> bool:
-    """Whether it is a number of a size that ours have: evidence may hold one of 400 digits."""
-    return type(value) in (int, float) and abs(value) < 1e9
+    data["_history"] = history(here, data)
+    data["_done"] = done(here, data)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _pair(values: Mapping[str, Any] | None) -> str:
-    if values is None:
-        return "–"
-    return f"beta_sal {_short(values.get('beta_sal'))}, gamma {_short(values.get('gamma'))}"
-
-
 def _parameter(name: str, value: Any) -> dict[str, Any]:
-    return {"name": name, "value": _short(value), "exact": repr(value), "help": RAISING[name]}
+    return {"name": name, "value": short(value), "exact": repr(value), "help": RAISING[name]}
 
 
 def _policy(labels: Mapping[str, Any]) -> str:
@@ -99,19 +79,6 @@ def _policy(labels: Mapping[str, Any]) -> str:
         f"rated not useful. The same query of the same client within {minutes} "
         f"minute{'' if minutes == '1' else 's'} is one search."
     )
-
-
-def _in_force(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Since when, by whom and why; the version that is one step back."""
-    row = next((each for each in data["history"] if each["in_force"]), None)
-    if row is None:
-        what = "these are the constants of the design"
-        if data["in_force"]["source"] == "configuration":
-            what = "this is what the configuration of this server has"
-        return {"row": None, "what": what, "back": None}
-    source = row["source"]
-    what = str(SOURCES.get(source, source))
-    return {"row": row, "what": what[:1].upper() + what[1:], "back": row["rollback_to"]}
 
 
 def _gain(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -130,8 +97,8 @@ def _verdict(proposal: Mapping[str, Any], k: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "gain": _gain(proposal["gain"]),
         "step_gain": _gain(proposal["step_gain"]),
-        "target": _pair(target),
-        "step": _pair(step),
+        "target": pair(target),
+        "step": pair(step),
         "blend": _percent(proposal["blend"]),
         "how": _how(proposal),
         "facts": _facts(proposal),
@@ -145,9 +112,9 @@ def _verdict(proposal: Mapping[str, Any], k: int) -> dict[str, Any]:
         found["moves"] = [
             {
                 "name": name,
-                "now": _short(proposal["in_force"][name]),
-                "target": _short(target[name]),
-                "step": _short(step[name]),
+                "now": short(proposal["in_force"][name]),
+                "target": short(target[name]),
+                "step": short(step[name]),
             }
             for name in ("beta_sal", "gamma")
         ]
@@ -229,7 +196,7 @@ def _movers(here: Page, data: Mapping[str, Any], there: Collection[int]) -> dict
         return None
     target = data["proposal"]["target"] is not None
     return {
-        "what": _pair(found),
+        "what": pair(found),
         "which": "the target" if target else "the best cell of the grid",
         "still": not target and data["grid"]["best"] == data["grid"]["in_force"],
         "counts": [(word, found[name]) for name, word in MOVES.items()],
@@ -257,73 +224,4 @@ def _mover(here: Page, row: Mapping[str, Any], there: Collection[int]) -> dict[s
             }
             for each in row["relevant"]
         ],
-    }
-
-
-def _history(here: Page, data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The versions, and below them what configuration has, which is version 0."""
-    rows = data["history"]
-    current = next((row["stands_for"] for row in rows if row["in_force"]), 0)
-    shown = [
-        {
-            **row,
-            "pair": [_short(row["to"][name]) for name in ("beta_sal", "gamma")],
-            "what": SOURCES.get(row["source"], row["source"]),
-            "beside": _beside(row),
-            "gain": _evidence_gain(row["evidence"]),
-            "digest": row["log_digest"][:10] if isinstance(row["log_digest"], str) else None,
-            "back": row["unusable"] is None and row["stands_for"] != current,
-        }
-        for row in rows
-    ]
-    if shown:
-        try:
-            values = configured(here.settings).values
-        except BadParameter:
-            return shown  # nothing to go back to
-        shown.append(
-            {
-                "version": 0,
-                "pair": [_short(values[name]) for name in ("beta_sal", "gamma")],
-                "what": "configuration",
-                "back": current != 0,
-            }
-        )
-    return shown
-
-
-def _beside(row: Mapping[str, Any]) -> str:
-    """What was asked for, or brought back: in the words of the row's own evidence."""
-    evidence = row["evidence"] if isinstance(row["evidence"], dict) else {}
-    if row["source"] == "rollback" and _is_figure(evidence.get("to")):
-        return f"to version {evidence['to']}"
-    asked = evidence.get("asked")
-    if isinstance(asked, dict):
-        given = [f"{name} {_short(asked[name])}" for name in ("beta_sal", "gamma") if name in asked]
-        return "towards " + ", ".join(given) if given else ""
-    return ""
-
-
-def _evidence_gain(evidence: Any) -> str | None:
-    """The gain that a version was tuned for; None for what other programs wrote instead."""
-    gain = evidence.get("gain") if isinstance(evidence, dict) else None
-    if not isinstance(gain, dict):
-        return None
-    values: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
-    known = all(map(_is_figure, values))
-    return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values) if known else None
-
-
-def _done(here: Page, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What was done just before, read from what was written: a URL says only which version."""
-    asked = here.given.get("done", "")
-    row = next((each for each in data["history"] if str(each["version"]) == asked), None)
-    if row is None:
-        return None
-    return {
-        "version": row["version"],
-        "pair": _pair(row["to"]),
-        "before": _pair(row["from"]),
-        "in_force": row["in_force"],
-        "what": SOURCES.get(row["source"], row["source"]),
     }
