@@ -297,8 +297,9 @@ def test_a_proposal_and_the_command_that_applies_it(signal: Path) -> None:
     proposal = found["proposal"]
     assert proposal["proposed"]
     target, step, gain = proposal["target"], proposal["step"], proposal["gain"]
-    assert target["beta_sal"] > 0.5
-    assert text.startswith(f"Proposed: beta_sal 0.5 → {target['beta_sal']:.4g}, gamma ")
+    # this memory speaks for gamma alone
+    assert (target["beta_sal"], step["beta_sal"]) == (0.5, 0.5)
+    assert text.startswith(f"Proposed: beta_sal stays 0.5, gamma 0.01 → {target['gamma']:.4g}\n")
     flat = " ".join(text.split())
     assert (
         f"It gains {gain['value']:+.4f} in NDCG@10 ({gain['low']:+.4f} to {gain['high']:+.4f}, "
@@ -316,7 +317,9 @@ def test_a_proposal_and_the_command_that_applies_it(signal: Path) -> None:
     applied = follow(command)
     now = in_force(signal)
     assert now == {"version": 1, **step, "source": "tuned"}
-    assert applied.startswith(f"Version 1 is in force: beta_sal 0.5 → {step['beta_sal']:.4g}, ")
+    assert applied.startswith(
+        f"Version 1 is in force: beta_sal stays 0.5, gamma 0.01 → {step['gamma']:.4g}"
+    )
     flat = " ".join(applied.split())
     assert f"10 % of the way to beta_sal {target['beta_sal']:.4g}, gamma " in flat
     assert f"gains {gain['value']:+.4f} in NDCG@10" in flat
