@@ -28,7 +28,7 @@ def with_openings(
     for each search that have nothing to do with any.
 
     What is opened is drawn by the popularity of entities, which is also how often they come up and
-    were accessed; the moments lie from half an hour before a search to an hour after it. With
+    were accessed; each time it is opened once to five times within five minutes; the moments lie from half an hour before a search to an hour after it. With
     ``by_name`` results are opened by name too, as a client does that knows no ids of searches, and
     nothing is rated.
     """
@@ -40,10 +40,15 @@ def with_openings(
         return label(log, searches, policy)
     popularity = simulated.queries.entities.popularity
     client = rng.integers(0, len(log), m)
-    at = np.concatenate([searches.at, log.at[client] + rng.uniform(-1800, 3600, m)])
+    moment = log.at[client] + rng.uniform(-1800, 3600, m)
+    entity = rng.choice(len(popularity), m, p=popularity) + 1
+    # who works on something opens it again and again
+    times = rng.integers(1, 6, m)
+    client, entity = np.repeat(client, times), np.repeat(entity, times)
+    m = len(client)
+    at = np.concatenate([searches.at, np.repeat(moment, times) + rng.uniform(0, 300, m)])
     order = np.argsort(at, kind="stable")
     who = (*searches.client, *(log.client[each] for each in client.tolist()))
-    entity = rng.choice(len(popularity), m, p=popularity) + 1
     both = Feedback(
         search=np.concatenate([searches.search, np.full(m, NO_SEARCH)])[order],
         entity=np.concatenate([searches.entity, entity])[order],

@@ -8,7 +8,8 @@ from typing import Any
 from .scenario import ALONE, AUTO, CLICK_MODELS, Scenario
 
 RANDOMISED, REPLAY = "randomised", "replay"
-SHARES = {RANDOMISED: 0.3, REPLAY: 0.0}
+MOSTLY = "mostly baseline"
+SHARES = {RANDOMISED: 0.3, REPLAY: 0.0, MOSTLY: 0.8}
 NAMED = 1.0
 """Openings by name for each search, where a case has them."""
 Pair = tuple[float, float]
@@ -49,8 +50,7 @@ _SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "beta_sal too low": ((1000, 2000), {"gamma_true": 0.01}),
     "both too high": ((1000, 2000), {"beta_true": 0.1, "gamma_true": 0.001}),
     "both too low, auto": ((1000, 2000), {"strategies": AUTO}),
-    "both too low, openings by name": ((1000,), {"named": NAMED}),
-    "both too low, results by name": ((1000, 2000), {"named": NAMED, "by_name": True}),
+    "both too low, results by name": ((1000,), {"named": NAMED, "by_name": True}),
     "both too low, strong": ((500, 1000, 2000), {"taste": 1.0}),
     "both too low, strong, little bias": ((1000,), {"taste": 1.0, "eta": 0.5}),
 }
@@ -67,10 +67,6 @@ _NO_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         )
         for model in CLICK_MODELS
     },
-    "rank alone: position, openings by name": (
-        (1000,),
-        {"preference": "position", "named": NAMED},
-    ),
     "rank alone: position, results by name": (
         (1000,),
         {"preference": "position", "named": NAMED, "by_name": True},
@@ -84,11 +80,11 @@ _LEFT_OUT = {
         "beta_sal too low": (2000,),
         "both too high": (2000,),
         "both too low, auto": (2000,),
-        "both too low, results by name": (2000,),
         "both too low, strong": (500,),
     }.items()
     for size in sizes
 }
+_MOSTLY = {("both too low, strong", 1000), ("both too high", 2000), ("rank alone: position", 3000)}
 
 
 def cases() -> list[Case]:
@@ -102,6 +98,8 @@ def cases() -> list[Case]:
         for served, share in SHARES.items():
             for searches in sizes:
                 if (users, served, searches) in _LEFT_OUT:
+                    continue
+                if served == MOSTLY and (users, searches) not in _MOSTLY:
                     continue
                 values = {"strategies": ALONE, **changed}
                 named = float(values.pop("named", 0.0))

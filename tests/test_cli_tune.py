@@ -49,6 +49,7 @@ SCENARIOS = {
     "few": (Scenario(searches=23, **SMALL), 5),
 }
 COMMAND = "  datasette limbic "
+NO_LABELS = {"labels": dict.fromkeys(("useful", "not_useful", "opened", "reaccessed"), 0)}
 
 
 @pytest.fixture(scope="session")
@@ -256,6 +257,41 @@ def test_what_is_left_out_is_said(few: Path) -> None:
     assert "Left out: 23 with an unreadable time\n" in text
 
 
+@pytest.mark.parametrize("one_client", [False, True])
+def test_intervals_that_nobody_knows(empty: Path, one_client: bool) -> None:
+    """Of weeks with one search, and of a client's only day: there is nothing to resample."""
+    with closing(connection.connect(empty)) as conn:
+        write(conn, simulate(Scenario(searches=23), seed=5))
+        if one_client:
+            with conn:
+                conn.execute(
+                    "update limbic_searches set client = 'ana', created_at = '2026-09-01 ' ||"
+                    " printf('%02d:00:00', id)"
+                )
+                conn.execute("update limbic_searches set arm = 'baseline' where id % 2")
+                conn.execute("update limbic_searches set baseline_share = 0.5")
+    found = answered(empty)
+    text = run(empty)
+    week = next(each for each in found["weeks"] if (each["limbic"]["ndcg"] or {}).get("value"))
+    ndcg = week["limbic"]["ndcg"]
+    assert ndcg["low"] is ndcg["high"] is None
+    assert re.search(rf"^{week['week']} +{ndcg['value']:.3f} \(–\) ", text, re.MULTILINE)
+    assert "None" not in text
+    if one_client:
+        assert found["difference"]["low"] is None
+        assert f"Difference: limbic {found['difference']['value']:+.3f} (–) over the" in text
+        assert re.search(r"^limbic, served +\d\.\d{3} \(–\) ", text, re.MULTILINE)
+
+
+def test_bounds_of_an_interval() -> None:
+    for low, high, expected in (
+        (0.25, 0.5, "+0.250 to +0.500"),
+        (0, 0.5, "+0.000 to +0.500"),
+        (None, None, "–"),
+    ):
+        assert tune_tables.between({"low": low, "high": high}, "+.3f") == expected
+
+
 def test_nothing_of_a_log_reaches_the_terminal_as_it_is(signal: Path) -> None:
     with closing(connection.connect(signal)) as conn, conn:
         conn.execute("update limbic_searches set query = query || ?, client = ?", [HOSTILE] * 2)
@@ -349,7 +385,10 @@ def test_an_honest_no(each: Path) -> None:
     advised = advice(proposal)
     assert advised
     assert all(f"- {sentence}." in text for sentence in advised)
-    assert ("Replay, biased: " in text) == (proposal["gain"] is not None)
+    # "no events" and "no labels" rest on nothing
+    known = proposal["refusal"]["code"] not in ("events", "labels")
+    assert ("Replay, biased: " in text) == known
+    assert (proposal["reason"][1:] in text) == known
     # a job that runs every week is not to fail where there is nothing to learn
     applied = said(each, "--tune", "--apply", *RANGES)
     assert applied.startswith(f"Nothing is applied: {message}. ")
@@ -401,12 +440,50 @@ def test_a_warning_where_co_occurrence_would_outweigh_salience(signal: Path) -> 
         for name, warned in (("step", True), ("target", True), ("in_force", False)):
             # to be seen before somebody applies it, also where it takes many steps to get there
             found = {**proposal, name: {"beta_sal": 0.5, "gamma": 3.0}}
-            text = "\n".join(tune_text.verdict(str(signal), found, []))
+            text = "\n".join(tune_text.verdict(str(signal), found, NO_LABELS, []))
             assert ("\nWarning: gamma 3 against beta_sal 0.5" in text) == warned
     text = said(signal, "--set-gamma", "5")
     assert "Warning: gamma 0.509 against beta_sal 0.5: co-occurrence outweighs salience" in text
     assert "Warning: gamma 0.509 against beta_sal 0.5" in said(signal)
     assert "Warning" not in said(signal, "--rollback")
+
+
+@pytest.mark.parametrize(
+    ("not_used", "labels", "said"),
+    [
+        ([], {"reaccessed": 3}, None),
+        (["reaccessed"], {"opened": 3}, None),
+        (["reaccessed"], {"reaccessed": 3}, "opened again later"),
+        (["opened"], {"reaccessed": 3, "not_useful": 1}, None),
+        (["opened"], {"useful": 1}, "opened or rated"),
+    ],
+)
+def test_labels_that_are_not_counted(
+    signal: Path, not_used: list[str], labels: dict[str, int], said: str | None
+) -> None:
+    """Where there are any, of a proposal and of a refusal."""
+    proposal = {**answered(signal, "--tune", *RANGES)["proposal"], "not_used": not_used}
+    counts = {"labels": {**NO_LABELS["labels"], **labels}}
+    refusal = {"code": "flat", "message": "the surface is flat"}
+    command = limbic.get_command(click.Context(limbic), "tune")
+    assert command is not None
+    with click.Context(command):
+        for found in (proposal, {**proposal, "refusal": refusal}):
+            text = " ".join("\n".join(tune_text.verdict("m.db", found, counts, [])).split())
+            assert ("Not counted" in text) == (said is not None)
+            assert said is None or f"Not counted: results {said}, since how much" in text
+
+
+def test_labels_of_what_was_not_shown(few: Path) -> None:
+    found = answered(few)
+    for unshown, said in ((0, None), (1, "1 label of what"), (2, "2 labels of what")):
+        found["counts"].update(unshown_ratings=unshown // 2, unshown_opened=(unshown + 1) // 2)
+        command = limbic.get_command(click.Context(limbic), "tune")
+        assert command is not None
+        with click.Context(command):
+            text = " ".join(tune_text.analysis("m.db", found, []))
+        assert ("Not counted" in text) == (said is not None)
+        assert said is None or f"Not counted: {said} the search had not shown" in text
 
 
 # -- a person's word ----------------------------------------------------------------------------
@@ -464,11 +541,22 @@ def test_nothing_to_roll_back(empty: Path) -> None:
     assert "there is nothing before it: no version was applied" in refused(empty, "--rollback")
 
 
-@pytest.mark.parametrize("value", ["x", "²", "1.5", "memory.db", ""])
+@pytest.mark.parametrize("value", ["x", "²", "1.5", "memory.db", "", "9" * 20, "9" * 5000])
 def test_a_version_that_is_none(empty: Path, value: str) -> None:
     text = run(empty, f"--rollback={value}", code=2)
     assert "Usage:" in text
-    assert f"{value!r} is no number of a version: --history lists them, and FILE stands" in text
+    assert f"{value!r:.60} is no number of a version: --history lists them, and FILE stands" in text
+
+
+def test_the_highest_version(empty: Path) -> None:
+    """Exactly as it was said, also where a float has no room for it."""
+    for number in (2**53 + 1, 2**63 - 1):
+        assert f"to is {number}: this memory has no version" in refused(
+            empty, "--rollback", str(number)
+        )
+    assert f"to is {2**63}: use a whole number from 0 to" in refused(
+        empty, "--rollback", str(2**63)
+    )
 
 
 def test_a_version_below_0(empty: Path) -> None:

@@ -16,6 +16,7 @@ from .. import connection
 from ..config import Settings
 from ..errors import BadParameter
 from ..reports.entities import typed
+from ..serving import MAX_CLIENT
 from ..text import storable
 from . import diffs
 from .bars import say
@@ -151,13 +152,15 @@ def takes_action(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def by(actor: str | None) -> str | None:
     """Who acts, for the log: as given, else the operating system's name of whoever runs the
-    command; None where that has none, or an empty name is given."""
-    if actor is None:
+    command; None where that has none. An empty name is none given. Cut to MAX_CLIENT characters,
+    as over HTTP."""
+    name = storable(actor or "").strip()
+    if not name:
         try:
-            actor = getpass.getuser()
+            name = storable(getpass.getuser()).strip()
         except (KeyError, OSError, ImportError):  # no such user id, or no way to ask
             return None
-    return storable(actor).strip() or None
+    return name[:MAX_CLIENT] or None
 
 
 def warnings(answer: Mapping[str, Any]) -> Iterator[str]:

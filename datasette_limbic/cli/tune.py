@@ -14,6 +14,7 @@ from .common import reports_errors, takes_settings
 from .printing import as_json
 from .tune_modes import ANALYZE, BEFORE, ESTIMATES, SET, TUNE, WAYS, Asked, was_given, written
 
+_DIGITS = 19
 _MODES = ("analyze", "tune", "set_gamma", "set_beta", "rollback", "history")
 
 
@@ -25,7 +26,8 @@ class _Version(click.ParamType[Any]):
     def convert(self, value: Any, param: Any, ctx: Any) -> str | int:
         if value == BEFORE:
             return BEFORE
-        if not (str(value).isascii() and str(value).isdigit()):
+        # as many digits as the highest one has: Python reads no number of thousands of them
+        if not (str(value).isascii() and str(value).isdigit() and len(str(value)) <= _DIGITS):
             self.fail(
                 f"{value!r:.60} is no number of a version: --history lists them, and FILE stands "
                 "before --rollback",

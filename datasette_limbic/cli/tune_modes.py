@@ -80,7 +80,7 @@ def _analyze(asked: Asked) -> Answer:
 
 def _tune(asked: Asked) -> Answer:
     from ..answers import plain
-    from ..tuning import applying, versions
+    from ..tuning import applying, labels, versions
     from ..tuning.report import work
     from . import tune_text
 
@@ -91,7 +91,8 @@ def _tune(asked: Asked) -> Answer:
         proposal = plain(worked.proposal.as_dict())
         answer = {"in_force": asdict(worked.now), "proposal": proposal}
         if not apply:
-            return answer, tune_text.verdict(asked.database, proposal, asked.same())
+            counts = labels.counts(worked.log)
+            return answer, tune_text.verdict(asked.database, proposal, counts, asked.same())
         target = worked.proposal.target
         if target is None or not worked.proposal.proposed:
             return {**answer, "applied": None}, tune_text.not_applied(proposal)

@@ -64,9 +64,9 @@ def arms(found: Mapping[str, Any]) -> Iterator[str]:
         yield wrapped("Difference: not known, since only one of both orders was served.")
     else:
         yield wrapped(
-            f"Difference: limbic {difference['value']:+.3f} ({difference['low']:+.3f} to "
-            f"{difference['high']:+.3f}) over the baseline where chance chose between them; a "
-            "search without a relevant result counts 0 here."
+            f"Difference: limbic {difference['value']:+.3f} ({between(difference, '+.3f')}) over "
+            "the baseline where chance chose between them; a search without a relevant result "
+            "counts 0 here."
         )
 
 
@@ -187,17 +187,24 @@ def _gain(evidence: Any) -> str:
     if not isinstance(gain, Mapping):
         return ""
     try:
-        value, low, high = (float(gain[name]) for name in ("value", "low", "high"))
+        value = float(gain["value"])
+        bounds = {n: None if gain[n] is None else float(gain[n]) for n in ("low", "high")}
     except (KeyError, TypeError, ValueError, OverflowError):  # another program's row
         return ""
-    interval = f" ({low:+.3f} to {high:+.3f})" if width() >= WIDEST else ""
+    interval = f" ({between(bounds, '+.3f')})" if width() >= WIDEST else ""
     return f"{value:+.3f}{interval}"
 
 
-def _interval(found: Mapping[str, float] | None) -> str:
+def between(found: Mapping[str, float | None], form: str, to: str = " to ") -> str:
+    """The bounds of an interval; a dash where nobody knows them, such as of one client's day."""
+    low, high = found["low"], found["high"]
+    return NONE if low is None or high is None else f"{low:{form}}{to}{high:{form}}"
+
+
+def _interval(found: Mapping[str, float | None] | None) -> str:
     if found is None:
         return NONE
-    return f"{found['value']:.3f} ({found['low']:.3f}–{found['high']:.3f})"
+    return f"{found['value']:.3f} ({between(found, '.3f', '–')})"
 
 
 def _figure(value: float | None, form: str) -> str:

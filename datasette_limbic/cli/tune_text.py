@@ -7,11 +7,11 @@ from typing import Any
 
 from ..status import parameter_warning
 from ..text import counted
-from ..tuning.advice import advice
+from ..tuning.advice import advice, not_counted, not_shown
 from . import tune_tables as tables
 from .acting import hint
 from .printing import line, printable
-from .tune_tables import wrapped
+from .tune_tables import between, wrapped
 
 MOVERS = 3
 """So many of the searches that would gain, and that would lose the most."""
@@ -21,6 +21,8 @@ _LABELS = {
     "useful": "rated useful",
     "not_useful": "rated not useful",
 }
+# refusals of a log that nothing can be estimated from; the last one says why in its own words
+_SAY_ENOUGH = ("events", "labels", "parameters")
 _CAME_FROM = {
     "constants": "no version was applied, so the defaults count",
     "configuration": "no version was applied, so what configuration has counts",
@@ -48,16 +50,21 @@ def analysis(database: str, found: Mapping[str, Any], same: Sequence[str]) -> It
         yield ""
         yield from _movers(movers)
     yield ""
-    yield from verdict(database, found["proposal"], same)
+    yield from verdict(database, found["proposal"], found["counts"], same)
 
 
-def verdict(database: str, proposal: Mapping[str, Any], same: Sequence[str]) -> Iterator[str]:
-    """A proposal (``Proposal.as_dict``) with the command that applies it, or why there is none."""
+def verdict(
+    database: str, proposal: Mapping[str, Any], counts: Mapping[str, Any], same: Sequence[str]
+) -> Iterator[str]:
+    """A proposal (``Proposal.as_dict``) with the command that applies it, or why there is none.
+
+    ``counts`` as ``labels.counts`` gives them.
+    """
     refusal = proposal["refusal"]
     if refusal is not None:
         yield wrapped(f"Nothing is proposed: {printable(refusal['message'])}.")
-        if proposal["gain"] is not None:
-            yield from _basis(proposal)
+        if refusal["code"] not in _SAY_ENOUGH:
+            yield from _basis(proposal, counts)
         yield "\nTo get further:"
         yield from (wrapped(f"- {said}.") for said in advice(proposal))
         return
@@ -65,15 +72,15 @@ def verdict(database: str, proposal: Mapping[str, Any], same: Sequence[str]) -> 
     yield wrapped(f"Proposed: {_moves(now, target)}")
     later = counted(proposal["counts"]["holdout_searches"], "later search", "later searches")
     yield wrapped(
-        f"It gains {gain['value']:+.4f} in NDCG@{proposal['k']} ({gain['low']:+.4f} to "
-        f"{gain['high']:+.4f}, 95 %) on {later}, which had no part in choosing it.",
+        f"It gains {gain['value']:+.4f} in NDCG@{proposal['k']} ({between(gain, '+.4f')}, 95 %) "
+        f"on {later}, which had no part in choosing it.",
         "  ",
     )
-    yield from _basis(proposal)
+    yield from _basis(proposal, counts)
     step, gain = proposal["step"], proposal["step_gain"]
     yield wrapped(
         f"Applying moves {_share(proposal['blend'])} of the way: {_said(step)}; that gains "
-        f"{gain['value']:+.4f} ({gain['low']:+.4f} to {gain['high']:+.4f}).",
+        f"{gain['value']:+.4f} ({between(gain, '+.4f')}).",
         "  ",
     )
     yield from _warning(step, target)
@@ -100,8 +107,8 @@ def changed(database: str, row: Mapping[str, Any]) -> Iterator[str]:
     if row["source"] == "tuned":
         gain = evidence["gain"]
         yield wrapped(
-            f"The whole way gains {gain['value']:+.4f} in NDCG@{evidence['k']} ({gain['low']:+.4f} "
-            f"to {gain['high']:+.4f}, 95 %) on the later searches.",
+            f"The whole way gains {gain['value']:+.4f} in NDCG@{evidence['k']} "
+            f"({between(gain, '+.4f')}, 95 %) on the later searches.",
             "  ",
         )
     yield from _warning(row["to"])
@@ -152,11 +159,7 @@ def _counts(found: Mapping[str, Any]) -> Iterator[str]:
         yield wrapped(f"Labels: {counts['labelled']:,} searches have any; results: {labels}")
     else:
         yield "Searches: none that can be read" if found["left_out"] else "Searches: none yet"
-    unshown = counts["unshown_ratings"] + counts["unshown_opened"]
-    if unshown:
-        yield wrapped(
-            f"Not counted: {counted(unshown, 'label', 'labels')} of what the search had not shown"
-        )
+    yield from map(wrapped, not_shown(counts))
     if found["left_out"]:
         reasons = ", ".join(f"{number:,} {why}" for why, number in found["left_out"].items())
         yield wrapped(f"Left out: {reasons}")
@@ -186,7 +189,7 @@ def _used(relevant: Sequence[Mapping[str, Any]]) -> str:
     return f": {line(row['name'], 40)} from rank {row['rank_before']} to {row['rank_after']}"
 
 
-def _basis(proposal: Mapping[str, Any]) -> Iterator[str]:
+def _basis(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[str]:
     """What an estimate rests on."""
     labelled = counted(proposal["labelled"], "labelled search", "labelled searches")
     if proposal["biased"]:
@@ -202,13 +205,7 @@ def _basis(proposal: Mapping[str, Any]) -> Iterator[str]:
         "likely each result was to be looked at.",
         "  ",
     )
-    if proposal["not_used"]:
-        kinds = " or ".join(_LABELS.get(name, name) for name in proposal["not_used"])
-        yield wrapped(
-            f"Not counted: results {kinds}, since how much their rank mattered is not known well "
-            "enough.",
-            "  ",
-        )
+    yield from (wrapped(f"{said}.", "  ") for said in not_counted(proposal, counts))
 
 
 def _warning(*several: Mapping[str, Any]) -> Iterator[str]:

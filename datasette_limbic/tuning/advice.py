@@ -1,9 +1,11 @@
-"""What to do after a refusal: what would have to be recorded for the log to tell more."""
+"""What to say beside a verdict: what did not count, and what to do after a refusal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from ..text import counted
 
 _SEARCHES = (
     "Let agents search with POST search, or on the command line with 'datasette limbic record "
@@ -37,6 +39,40 @@ _ADVICE = {
     "tie": _KEEP,
     "step": _KEEP,
 }
+
+
+# groups of labels (``estimating.GROUPS``): how a sentence calls them, and their labels
+_GROUPS = {
+    "opened": ("opened or rated", ("opened", "useful")),
+    "reaccessed": ("opened again later", ("reaccessed",)),
+}
+
+
+def not_counted(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> list[str]:
+    """Sentences without a full stop: labels that the estimate leaves out though there are some.
+
+    ``proposal`` as ``Proposal.as_dict`` and ``counts`` as ``labels.counts`` give them.
+    """
+    kinds = [
+        words
+        for name, (words, labels) in _GROUPS.items()
+        if name in proposal["not_used"] and any(counts["labels"][label] for label in labels)
+    ]
+    if not kinds:
+        return []
+    return [
+        f"Not counted: results {' or '.join(kinds)}, since how much their rank mattered is not "
+        "known well enough"
+    ]
+
+
+def not_shown(counts: Mapping[str, Any]) -> list[str]:
+    """Sentences without a full stop: labels that count nothing, being about what the search had
+    not shown. ``counts`` as ``labels.counts`` gives them."""
+    unshown = counts["unshown_ratings"] + counts["unshown_opened"]
+    if not unshown:
+        return []
+    return [f"Not counted: {counted(unshown, 'label', 'labels')} of what the search had not shown"]
 
 
 def advice(proposal: Mapping[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ class Basis:
     log: Log
     """Those alone that can be used and tell something: see ``telling``."""
     supported: Bools
-    """(N,) candidates that are re-ranked: those that could have been shown."""
+    """(N,) candidates that are re-ranked: those likely enough to be shown and looked at."""
     examination: dict[str, Examination]
     """By GROUPS; empty in a replay."""
     reason: str
@@ -96,7 +96,10 @@ def basis(log: Log, beta_sal: float, gamma: float) -> Basis:
             return Basis(
                 RANDOMISED,
                 random,
-                weights.possible(random),
+                weights.possible(
+                    random,
+                    [partial(position.examined, log_e=each.log_e) for each in known.values()],
+                ),
                 known,
                 "",
                 int(mixed.sum()),
@@ -127,7 +130,7 @@ def _examinations(log: Log) -> tuple[dict[str, Examination], str]:
         else:
             reasons.append(
                 f"how much a rank matters for {name} results is known to a factor of "
-                f"{np.exp(worst):.1f} only, and {np.exp(MAX_LOG_ERROR):.1f} is needed"
+                f"{np.exp(worst):.2f} only, and {np.exp(MAX_LOG_ERROR):.2f} is needed"
             )
     return known, "; ".join(reasons)
 

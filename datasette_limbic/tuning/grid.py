@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import BadParameter
 from .estimating import Sums
 from .log import Bools, Floats, Ints
 from .resampling import standard_errors
@@ -29,12 +30,21 @@ class Grid:
     def of(
         cls, betas: Sequence[float], gammas: Sequence[float], in_force: tuple[float, float]
     ) -> Grid:
-        """The grid of two ranges; what is in force becomes a row and a column of its own."""
-        return cls(
+        """The grid of two ranges; what is in force becomes a row and a column of its own.
+
+        Raises BadParameter where there is nothing else.
+        """
+        found = cls(
             np.array(sorted({*betas, in_force[0]})),
             np.array(sorted({*gammas, in_force[1]})),
             in_force,
         )
+        if len(found.cells) == 1:
+            raise BadParameter(
+                f"there is nothing to compare with: the ranges hold beta_sal {in_force[0]:.4g} and "
+                f"gamma {in_force[1]:.4g} alone, which are in force. Give other values"
+            )
+        return found
 
     @property
     def cells(self) -> Floats:

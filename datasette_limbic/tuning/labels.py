@@ -114,8 +114,12 @@ def label(log: Log, feedback: Feedback, policy: LabelPolicy = POLICY) -> Log:
     if not kept.all():
         left_out[REPEATS] = left_out.get(REPEATS, 0) + int((~kept).sum())
     log = replace(log, source=source, left_out=left_out).select(kept)
+    client, openings = _by_name(log, feedback)
     came, chance = reaccesses(
-        log, *_by_name(log, feedback), last[kept] + policy.reaccess_hours * 3600.0
+        log,
+        client,
+        openings.once(policy.repeat_minutes * 60.0),
+        last[kept] + policy.reaccess_hours * 3600.0,
     )
     source = np.where((log.source == NONE) & came, REACCESSED, log.source)
     gain = policy.gains[source]

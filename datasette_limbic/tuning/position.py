@@ -112,7 +112,8 @@ def fit(log: Log, informing: Bools | None = None) -> Examination:
         return float(total), np.append(gradient, 2 * PENALTY * away @ slope + 2 * RIDGE * eta)
 
     found = minimize(loss, np.zeros(size), jac=True, method="BFGS", options={"maxiter": ROUNDS})
-    chance = 1.0 / (1.0 + np.exp(-(offset + contrast @ found.x[:-1])))
+    logit = np.clip(offset + contrast @ found.x[:-1], -500, 500)
+    chance = 1.0 / (1.0 + np.exp(-logit))
     hessian = np.zeros((size, size))
     hessian[:-1, :-1] = (contrast.T * (chance * (1 - chance))) @ contrast
     hessian[:-1, :-1] += 2 * PENALTY * np.eye(size - 1)

@@ -224,9 +224,14 @@ def _sides(found: Proposal, parts: Split, after: float | None) -> Iterator[Refus
     ):
         queries = {query for query, there in zip(log.query, side, strict=True) if there}
         since = name == "holdout" and after is not None and parts.cut == after
-        words = "later searches, which decide" if name == "holdout" else "earlier searches"
+        words = "with a label among the earlier searches"
+        if name == "holdout":
+            words = "with a label among the later searches, which decide"
         if since:
-            words = "searches since the last version was tuned, which decide"
+            words = (
+                "with a label since the searches that decided about the last version, and what "
+                "decided once does not decide again"
+            )
         found.counts[f"{name}_searches"] = int(side.sum())
         yield from _fewer(
             found,
@@ -234,13 +239,13 @@ def _sides(found: Proposal, parts: Split, after: float | None) -> Iterator[Refus
                 f"{name}_queries",
                 len(queries),
                 MIN_HOLDOUT_QUERIES,
-                f"distinct queries among the {words}",
+                f"distinct queries {words}",
             ),
             (
                 f"{name}_client_days",
                 len(np.unique(days[side])),
                 MIN_HOLDOUT_CLIENT_DAYS,
-                f"days of clients among the {words}",
+                f"days of clients {words}",
             ),
         )
 

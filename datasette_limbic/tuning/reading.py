@@ -24,8 +24,10 @@ from ..scoring import Parameters
 from ..search import BASELINE, LIMBIC
 from ..signal_figures import EVENTS
 from ..text import fold
+from . import rerank
 from .labels import NO_SEARCH, POLICY, Feedback, LabelPolicy, label
 from .log import NONE, SOURCES, STRATEGY_NAMES, Bools, Ints, Log
+from .ranges import HIGHEST
 
 Progress = Callable[[int, int], None]
 CHUNK = 50_000
@@ -36,12 +38,15 @@ BAD_TIME = "with an unreadable time"
 BAD_PARAMETERS = "with unreadable parameters"
 BAD_STRATEGY = "with an unknown strategy"
 BAD_LIMIT = "with an unreadable limit"
+LEAST_CHANCE = 1e-6
+"""No order is served more seldom than that; less is a mistake, and its inverse would be all."""
 BAD_SERVING = "with an unreadable policy or probability"
 NO_POOL = "without candidates"
 BAD_FACTORS = "with missing, unreadable or infinite factors"
 BAD_RANKS = "with ranks that are no order of their candidates"
 
 _LAST = (1 << 63) - 1
+_HIGHEST = np.array(HIGHEST)
 _SEARCHES = """select id, query, strategy, result_limit, parameters, parameters_version, policy,
 treatment, probability, client, actor, created_at from limbic_searches where id <= ?"""
 
@@ -170,7 +175,7 @@ class _Reader:
         chance = probability if isinstance(probability, (int, float)) else 0.0
         if policy not in (LIMBIC, BASELINE) or treatment != (policy == LIMBIC):
             return BAD_SERVING
-        if not 0 < chance <= 1:
+        if not LEAST_CHANCE <= chance <= 1:
             return BAD_SERVING
         used = self._used(parameters)
         if used is None:
@@ -280,6 +285,13 @@ def _pools(
     )
     finite = np.isfinite(log.base) & np.isfinite(log.importance)
     finite &= np.isfinite(log.temporal) & np.isfinite(log.cooc)
+    # finite ones too large to be multiplied are no factors either
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite &= np.isfinite(
+            rerank.limbic_scores(
+                log.base, log.importance, log.temporal, log.cooc, _HIGHEST, _HIGHEST
+            )
+        )
     whole = _all(log, finite)
     ordered = _all(log, _in_order(log, log.baseline_rank) & _in_order(log, log.limbic_rank))
     left_out[BAD_FACTORS] += int((~whole).sum())

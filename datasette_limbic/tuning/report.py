@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ from .proposing import Proposal, propose
 from .ranges import DEFAULT_BETA_SAL, DEFAULT_GAMMA
 from .reading import Progress, read
 from .version_rows import InForce
+from .version_writing import number_of
 
 DEFAULT_K = 10
 MAX_K = 100
@@ -39,8 +42,7 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", int(number("k", self.k, 1, MAX_K, whole=True)))
         if self.until is not None:
-            last = number("until", self.until, 0, (1 << 63) - 1, whole=True)
-            object.__setattr__(self, "until", int(last))
+            object.__setattr__(self, "until", number_of("until", self.until))
 
 
 @dataclass(frozen=True)
@@ -87,25 +89,36 @@ def work(
         betas=options.beta_sal,
         gammas=options.gamma,
         k=options.k,
-        after=decided_until(versions.history(conn)),
+        after=decided_until(versions.history(conn), latest=_latest(log)),
         progress=progress,
     )
     return Worked(log, now, proposal, options)
 
 
-def decided_until(history: Sequence[Mapping[str, Any]]) -> float | None:
+def decided_until(history: Sequence[Mapping[str, Any]], *, latest: float) -> float | None:
     """The time of the last search that decided about any version that was tuned, or None.
 
-    Also where it was taken back since: what decided once decides nothing more.
+    Also where it was taken back since: what decided once decides nothing more. No search was later
+    than ``latest``, so what says that is the row of another program, and says nothing.
     """
     found = []
     for row in history:
         evidence = row["evidence"]
         if row["source"] == versions.TUNED and isinstance(evidence, Mapping):
             moment = evidence.get("decided_until")
-            if isinstance(moment, (int, float)) and not isinstance(moment, bool):
+            # compared first: not every whole number can be made a float
+            if (
+                isinstance(moment, (int, float))
+                and not isinstance(moment, bool)
+                and 0 <= moment <= latest
+            ):
                 found.append(float(moment))
     return max(found, default=None)
+
+
+def _latest(log: Log) -> float:
+    """No search is later, Unix time: now, or the last one where clocks disagree."""
+    return max(time.time(), float(log.at.max(initial=-math.inf)))
 
 
 def report(

@@ -76,8 +76,9 @@ def ratio_interval(
         if number < 2:
             return Interval(value, float("nan"), float("nan"), number)
         drawn = _drawn(above, below, cluster, number, rng)
-        tail = _tail(number)
-        found = np.quantile(drawn, [tail, 1.0 - tail])
+        found = _bounds(drawn, number)
+        if np.isnan(found).any():
+            return Interval(value, float("nan"), float("nan"), number)
         low, high = min(low, float(found[0])), max(high, float(found[1]))
         least = number if least is None else min(least, number)
     return Interval(value, min(low, value), max(high, value), least or 0)
@@ -109,9 +110,9 @@ def difference_interval(
             drawn = counts @ sums.T
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts.append(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])
-        found = np.concatenate(parts)
-        tail = _tail(number)
-        bounds = np.quantile(found[np.isfinite(found)], [tail, 1.0 - tail])
+        bounds = _bounds(np.concatenate(parts), number)
+        if np.isnan(bounds).any():
+            return Interval(estimate, float("nan"), float("nan"), number)
         low, high = min(low, float(bounds[0])), max(high, float(bounds[1]))
         least = number if least is None else min(least, number)
     return Interval(estimate, low, high, least or 0)
@@ -132,15 +133,23 @@ def _counts(number: int, size: int, rng: np.random.Generator) -> Floats:
     return counts.reshape(size, number).astype(float)
 
 
+def _bounds(drawn: Floats, clusters: int) -> Floats:
+    """(2,) the bounds that these draws of so many clusters give; NaN where none gives a number."""
+    drawn = drawn[np.isfinite(drawn)]
+    tail = _tail(clusters)
+    found: Floats = np.quantile(drawn, [tail, 1.0 - tail]) if len(drawn) else np.full(2, np.nan)
+    return found
+
+
 def _tail(clusters: int) -> float:
     """The share of draws to leave out on either side, for so many clusters."""
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit  # scipy.stats takes .6 s more
 
     if clusters < 2:
         return 0.0
     alpha = (1.0 - LEVEL) / 2
-    wider = np.sqrt(clusters / (clusters - 1)) * t.ppf(alpha, clusters - 1)
-    return float(norm.cdf(wider))
+    wider = np.sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, alpha)
+    return float(ndtr(wider))
 
 
 def _drawn(
@@ -160,7 +169,7 @@ def _drawn(
         with np.errstate(divide="ignore", invalid="ignore"):
             found.append(pair[0] / pair[1])
     drawn: Floats = np.concatenate(found)
-    return drawn[np.isfinite(drawn)]
+    return drawn
 
 
 def _by_cluster(values: Floats, cluster: Ints, number: int) -> Floats:

@@ -16,6 +16,7 @@ from datasette.utils.sqlite import sqlite3
 from ..config import Settings
 from ..errors import BadParameter
 from ..request import unusable
+from ..text import storable
 
 CONFIGURATION, CONSTANTS = "configuration", "constants"
 _COLUMNS = (
@@ -71,14 +72,17 @@ class Row:
 
     @cached_property
     def read_evidence(self) -> Any:
-        """Parsed where it is JSON that others can take, else as it is."""
+        """Parsed where it is JSON that others can take, else as it is.
+
+        Half a surrogate pair, which JSON can hold and UTF-8 cannot, is U+FFFD in it.
+        """
         if not isinstance(self.evidence, str):
             return self.evidence
         try:
             found = json.loads(self.evidence)
         except (ValueError, RecursionError):
             return self.evidence
-        return self.evidence if _deeper(found, _DEEPEST) else found
+        return self.evidence if _deeper(found, _DEEPEST) else _storable(found)
 
     @property
     def brought_back(self) -> int | None:
@@ -174,3 +178,12 @@ def _deeper(value: Any, levels: int) -> bool:
         return False
     items = value.values() if isinstance(value, dict) else value
     return levels == 0 or any(_deeper(item, levels - 1) for item in items)
+
+
+def _storable(value: Any) -> Any:
+    """What JSON gave, with texts and keys that can be sent again."""
+    if isinstance(value, dict):
+        return {storable(key): _storable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    return storable(value) if isinstance(value, str) else value

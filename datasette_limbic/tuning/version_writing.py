@@ -102,9 +102,16 @@ def _refuse_again(versions: Versions, log_digest: str | None) -> None:
 
 
 def number_of(name: str, version: Any) -> int:
-    """A version that somebody named. Raises BadParameter where it is no whole number from 0."""
-    if isinstance(version, int) and not isinstance(version, bool) and version >= 0:
-        return version  # exactly: a float has no room for the largest
+    """A version that somebody named, or a search: a whole number from 0 to LAST, or text of one.
+
+    Raises BadParameter for everything else.
+    """
+    found = version
+    if isinstance(found, str) and found.isascii() and found.isdigit():
+        # Python reads no number of thousands of digits
+        found = int(found) if len(found) <= len(str(LAST)) else None
+    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= LAST:
+        return found  # exactly: a float has no room for the largest
     return int(number(name, version, 0, LAST, whole=True))
 
 

@@ -1,29 +1,33 @@
 """What a label counts for, where results that stood higher were likelier to be looked at.
 
 Where both orders were served at random, a result that was opened counts 1 / P(it was shown and
-looked at) over both of them, clipped. Sources: Joachims, Swaminathan and Schnabel 2017 (inverse
-propensity from clicks); Oosterhuis and de Rijke 2020 (propensities over all rankings that could
-have been served); Swaminathan and Joachims 2015 (self-normalised).
+looked at) over both of them. Results for which that is too seldom are left out whatever became of
+them: were their weights cut off instead, whichever order shows them would seem worse. Sources:
+Joachims, Swaminathan and Schnabel 2017 (inverse propensity from clicks); Oosterhuis and de Rijke
+2020 (propensities over all rankings that could have been served); Swaminathan and Joachims 2015
+(self-normalised).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from .log import Bools, Floats, Ints, Log
 
 CLIP = 0.1
-"""No propensity counts as less: no label counts for more than ten."""
+"""The least propensity of a result that counts: no label counts for more than ten."""
 
 
-def possible(log: Log) -> Bools:
-    """(N,) whether a candidate could have been shown: within the limit of an order with a chance
-    of being served."""
-    limit, share = log.limit[log.of], log.baseline_share[log.of]
-    by_base = (log.baseline_rank <= limit) & (share > 0)
-    return by_base | ((log.limbic_rank <= limit) & (share < 1))
+def possible(log: Log, curves: Iterable[Callable[[Ints], Floats]]) -> Bools:
+    """(N,) whether a candidate was likely enough to be shown and looked at: by CLIP at least, under
+    each of the ``curves`` of examination."""
+    rows = np.arange(len(log.of))
+    found = np.ones(len(rows), bool)
+    for curve in curves:
+        found &= propensities(log, rows, curve) >= CLIP
+    return found
 
 
 def propensities(log: Log, rows: Ints, examined: Callable[[Ints], Floats]) -> Floats:
@@ -40,7 +44,7 @@ def propensities(log: Log, rows: Ints, examined: Callable[[Ints], Floats]) -> Fl
 
 
 def inverse(propensity: Floats) -> Floats:
-    """1 / propensity, clipped at 1 / CLIP."""
+    """1 / propensity, 1 / CLIP at most: a curve that might be true as well can fall below it."""
     found: Floats = 1.0 / np.maximum(propensity, CLIP)
     return found
 

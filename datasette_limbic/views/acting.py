@@ -13,7 +13,6 @@ written.
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -45,7 +44,7 @@ from ..schema import SEARCHED_TABLES
 from . import acting_form, diff_display, posting, writable
 from .acting_form import Asked
 from .common import Page, by_method, checked, json_response, render, whole_number
-from .working import WORKER
+from .working import WORKER, opened
 
 # What actions read, the log in which they stand included.
 TABLES = (
@@ -159,7 +158,7 @@ async def in_full(here: Page, asked: Asked) -> dict[str, Any]:
 
 
 def _filled_apart(path: str, kind: Kind, asked: Asked, settings: Settings) -> dict[str, Any]:
-    with closing(connection.connect(path, readonly=True, settings=settings)) as conn:
+    with opened(path, settings) as conn:
         return _filled(conn, kind, asked, settings)
 
 

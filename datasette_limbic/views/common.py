@@ -93,18 +93,20 @@ def page(
     tables: tuple[str, ...] = SEARCHED_TABLES,
     *,
     takes: tuple[str, ...] | None = None,
+    told: str | None = None,
 ) -> View:
     """Make a view of ``handler``, which answers with a template name and one dict.
 
     The dict is the JSON twin; the template gets the same. Keys that start with an underscore
     are for the template alone. Whoever may not view each of ``tables`` gets 403. GET and HEAD
     only. An argument of the URL that is not among ``takes`` is a 400, where that is given:
-    ``stale_day=30`` must not answer for 90 days.
+    ``stale_day=30`` must not answer for 90 days. ``told`` is one that our own redirects add for
+    a notice: the page alone takes it.
     """
 
     async def answer(here: Page) -> Response:
         if takes is not None:
-            _refuse_unknown(here, takes)
+            _refuse_unknown(here, takes, None if here.as_json else told)
         template, data = await handler(here)
         if here.as_json:
             return json_response(here.datasette, public(data))
@@ -115,9 +117,11 @@ def page(
     return view
 
 
-def _refuse_unknown(here: Page, takes: tuple[str, ...]) -> None:
+def _refuse_unknown(here: Page, takes: tuple[str, ...], told: str | None) -> None:
     # those with an underscore are Datasette's own
-    unknown = [n for n in here.request.args if n not in takes and not n.startswith("_")]
+    unknown = [
+        n for n in here.request.args if n not in takes and n != told and not n.startswith("_")
+    ]
     if unknown:
         raise BadParameter(
             f"unknown argument {', '.join(name[:40] for name in sorted(unknown)[:5])}: "
@@ -223,7 +227,8 @@ async def render(
                 "database": here.db.name,
                 "base": here.url(),
                 "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
-                "json_url": json_url(here),
+                # a page that answers a form has its twin elsewhere
+                "json_url": data.get("_json_url") or json_url(here),
                 # no link to pages that would answer 403: some ask for more rights than others
                 "_tabs": (found := await tabs.shown(datasette, request.actor, here.db.name)),
                 "_tab_names": (names := {tab.name for tab in found}),

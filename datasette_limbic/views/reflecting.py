@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode
 
 from datasette import Response
 from datasette.utils.sqlite import sqlite3
 
-from .. import connection
 from ..answers import plain, public
 from ..config import Settings
 from ..errors import BadParameter
@@ -18,7 +16,7 @@ from . import acting, posting
 from .common import Page, by_method, checked, json_response
 from .review import LOOKED
 from .tabs import REVIEW_TABLES
-from .working import WORKER
+from .working import WORKER, opened
 from .writable import unwritten, written
 
 EXAMPLE = "{}"
@@ -55,7 +53,7 @@ async def _looked(here: Page, kinds: list[str] | None) -> dict[str, Any]:
 
 
 def _apart(path: str, kinds: list[str] | None, settings: Settings) -> dict[str, Any]:
-    with closing(connection.connect(path, settings=settings)) as conn:
+    with opened(path, settings, readonly=False) as conn:
         conn.execute(f"pragma busy_timeout = {WAITS_MS}")
         return _reflected(conn, kinds, settings)
 

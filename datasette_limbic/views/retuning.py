@@ -17,7 +17,7 @@ from ..tuning import versions
 from ..tuning.ranges import HIGHEST
 from ..tuning.version_rows import InForce
 from . import posting, tuning, writable
-from .common import Page, View, by_method, checked, json_response, render
+from .common import Page, View, by_method, checked, json_response, render, whole_number
 from .tabs import TUNING_TABLES
 from .tuning import ASKED
 
@@ -131,6 +131,7 @@ async def _of_form(here: Page, name: str) -> Response:
     given = {key: value for key, value in given.items() if value != ""}
     kept = {key: given[key] for key in ASKED if key in given}
     try:
+        await tuning.options(kept)  # where the page could not be shown, nothing is written either
         now = await DOING[name](here, given)
     except (NotAMemory, NotAllowed):
         raise
@@ -142,9 +143,9 @@ async def _of_form(here: Page, name: str) -> Response:
 
 async def _again(here: Page, kept: dict[str, Any], error: LimbicError) -> Response:
     try:
-        data = await tuning.data(here, await tuning.options(kept))
+        data = await tuning.data(here, kept)
     except BadParameter:
-        data = await tuning.data(here, await tuning.options({}))
+        data = await tuning.data(here, {})
     except Busy:
         raise error from None
     data["_error"] = str(error)
@@ -164,12 +165,16 @@ def _value(given: dict[str, Any], name: str) -> float | None:
 
 
 def _whole(given: dict[str, Any], name: str) -> int | None:
+    """Exactly: a float has no room for the largest, and a form sends text."""
     value = given.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        if value is not None and not 0 <= value <= _MOST:
-            raise BadParameter(f"{name} is {value!r:.40}: use a whole number from 0")
-        return value
-    return int(number(name, value, 0, _MOST, whole=True))
+    if value is None:
+        return None
+    found = whole_number(value.strip()) if isinstance(value, str) else value
+    if type(found) is float:
+        found = int(number(name, found, 0, _MOST, whole=True))
+    if type(found) is not int or not 0 <= found <= _MOST:
+        raise BadParameter(f"{name} is {value!r:.40}: use a whole number from 0")
+    return found
 
 
 def applying() -> Any:

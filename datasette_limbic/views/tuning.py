@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import closing
 from typing import Any, TypeVar
 
 from datasette.utils.sqlite import sqlite3
 
-from .. import connection
 from ..config import Settings
 from ..errors import BadParameter
 from ..exporting.transaction import reading
@@ -19,7 +17,7 @@ from ..tuning.ranges import DEFAULT_BETA_SAL, DEFAULT_GAMMA, parse_range
 from . import writable
 from .common import Page, page
 from .tabs import TUNING_TABLES
-from .working import WORKER
+from .working import WORKER, opened, token
 
 TEMPLATE = "limbic_tuning.html"
 RANGES = {"beta_sal_range": DEFAULT_BETA_SAL, "gamma_range": DEFAULT_GAMMA}
@@ -31,7 +29,7 @@ T = TypeVar("T")
 
 
 async def _tuning(here: Page) -> tuple[str, dict[str, Any]]:
-    return TEMPLATE, await data(here, await options(here.given))
+    return TEMPLATE, await data(here, here.given)
 
 
 async def options(given: Mapping[str, Any], until: int | None = None) -> Any:
@@ -64,16 +62,22 @@ def _options(given: Mapping[str, Any], until: int | None) -> Any:
     )
 
 
-async def data(here: Page, asked: Any) -> dict[str, Any]:
-    """The report, as JSON has it, and for the page what its template needs besides."""
-    found: dict[str, Any] = dict(await apart(here, await _key(here, asked), _report, asked))
+async def data(here: Page, given: Mapping[str, str]) -> dict[str, Any]:
+    """The report, as JSON has it, and for the page what its template needs besides.
+
+    ``given`` are the texts of ASKED, and ``done`` where a form was just done: of the URL, or what
+    a form carried. Forms of the page carry them on. Raises BadParameter.
+    """
+    asked = await options(given)
+    key = await _key(here, asked)
+    found: dict[str, Any] = dict(await apart(here, key, _report, asked, slow="tuning"))
     if here.as_json:
         return found
     from . import tuning_display
 
     ids = tuning_display.entities(found)
     there = await here.read(lambda conn: state.entities_there(conn, ids)) if ids else set()
-    await asyncio.to_thread(tuning_display.decorate, here, found, asked, there)
+    await asyncio.to_thread(tuning_display.decorate, here, found, given, there)
     found["_why_not"] = await writable.why_not(here)
     return found
 
@@ -86,7 +90,7 @@ async def _key(here: Page, asked: Any) -> Hashable:
     marked = await here.db.execute_fn(state.mark)
     stamp = await asyncio.to_thread(_stamp, here.db.path) if here.db.path else None
     configured = (here.settings.beta_sal, here.settings.gamma)
-    return ("tuning", here.db.name, here.db.path, marked, stamp, asked, configured)
+    return ("tuning", token(here.db), marked, stamp, asked, configured)
 
 
 def _stamp(path: str) -> tuple[Any, ...]:
@@ -110,7 +114,11 @@ def _report(conn: sqlite3.Connection, settings: Settings, asked: Any) -> dict[st
 
 
 async def apart(
-    here: Page, key: Hashable, function: Callable[[Any, Settings, Any], T], argument: Any
+    here: Page,
+    key: Hashable,
+    function: Callable[[Any, Settings, Any], T],
+    argument: Any,
+    slow: str | None = None,
 ) -> T:
     """``function(connection, settings, argument)`` in the thread for what takes seconds.
 
@@ -120,7 +128,7 @@ async def apart(
     """
     path, settings = here.db.path, here.settings
     if path is not None and here.db.is_mutable:
-        return await WORKER.run(key, _on_own, path, function, settings, argument)
+        return await WORKER.run(key, _on_own, path, function, settings, argument, slow=slow)
     loop = asyncio.get_running_loop()
 
     def through_datasette() -> T:
@@ -128,14 +136,14 @@ async def apart(
         done: T = asyncio.run_coroutine_threadsafe(found, loop).result()
         return done
 
-    return await WORKER.run(key, through_datasette)
+    return await WORKER.run(key, through_datasette, slow=slow)
 
 
 def _on_own(
     path: str, function: Callable[[Any, Settings, Any], T], settings: Settings, argument: Any
 ) -> T:
-    with closing(connection.connect(path, readonly=True, recover=False, settings=settings)) as conn:
+    with opened(path, settings, recover=False) as conn:
         return function(conn, settings, argument)
 
 
-tuning_page = page(_tuning, TUNING_TABLES, takes=(*ASKED, "done"))
+tuning_page = page(_tuning, TUNING_TABLES, takes=ASKED, told="done")
