@@ -24,6 +24,7 @@ from benchmarks import (
     starting,
     topics,
     tuning,
+    tuning_chance,
     tuning_speed,
     writing,
 )
@@ -126,6 +127,7 @@ def main() -> None:
     if "tuning" in parts:
         for title, rows in tuning.run(options.results, runs).items():
             _print(title, rows, ".4f")
+        _print("Tuning: openings by name", tuning_chance.run(min(runs, tuning_chance.RUNS)))
 
 
 if __name__ == "__main__":

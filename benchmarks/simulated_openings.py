@@ -28,7 +28,8 @@ def with_openings(
     for each search that have nothing to do with any.
 
     What is opened is drawn by the popularity of entities, which is also how often they come up and
-    were accessed; each time it is opened once to five times within five minutes; the moments lie from half an hour before a search to an hour after it. With
+    were accessed; each time it is opened once to five times within five minutes; the moments lie
+    from half an hour before a search to an hour after it. With
     ``by_name`` results are opened by name too, as a client does that knows no ids of searches, and
     nothing is rated.
     """

@@ -47,9 +47,9 @@ class Case:
 
 _SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "both too low": ((200, 500, 1000, 2000, 5000), {}),
-    "beta_sal too low": ((1000, 2000), {"gamma_true": 0.01}),
+    "beta_sal too low": ((2000,), {"gamma_true": 0.01}),
     "both too high": ((1000, 2000), {"beta_true": 0.1, "gamma_true": 0.001}),
-    "both too low, auto": ((1000, 2000), {"strategies": AUTO}),
+    "both too low, auto": ((2000,), {"strategies": AUTO}),
     "both too low, results by name": ((1000,), {"named": NAMED, "by_name": True}),
     "both too low, strong": ((500, 1000, 2000), {"taste": 1.0}),
     "both too low, strong, little bias": ((1000,), {"taste": 1.0, "eta": 0.5}),
@@ -76,11 +76,14 @@ _NO_SIGNAL: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 _LEFT_OUT = {
     (users, REPLAY, size)
     for users, sizes in {
-        "both too low": (500, 5000),
+        "both too low": (200, 500, 5000),
         "beta_sal too low": (2000,),
-        "both too high": (2000,),
+        "both too high": (1000, 2000),
         "both too low, auto": (2000,),
-        "both too low, strong": (500,),
+        "both too low, results by name": (1000,),
+        "both too low, strong": (500, 2000),
+        "a coin, feedback": (300, 3000),
+        "rank alone: position": (300, 3000),
     }.items()
     for size in sizes
 }

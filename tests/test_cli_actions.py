@@ -19,7 +19,7 @@ from datasette.utils.sqlite import sqlite3
 from embedding_helpers import fill_and_sync
 from view_helpers import digest, rows
 
-from datasette_limbic import connection, decay
+from datasette_limbic import connection, decay, serving
 from datasette_limbic.actions import described, log
 from datasette_limbic.actions.acting import act
 from datasette_limbic.actions.kinds import KINDS
@@ -430,14 +430,17 @@ def test_who_did_it(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert actor_of(memory) == "maria"
     run("delete", memory, 2, "--yes", "--actor", " ana ")
     assert actor_of(memory) == "ana"
-    run("delete", memory, 3, "--yes", "--actor", "")
-    assert actor_of(memory) is None
+    for number, empty in ((3, ""), (4, " ")):  # none is given: the user, as help says
+        run("delete", memory, number, "--yes", "--actor", empty)
+        assert actor_of(memory) == "maria"
+    run("delete", memory, 5, "--yes", "--actor", "a" * 300)
+    assert actor_of(memory) == "a" * serving.MAX_CLIENT  # as over HTTP
 
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found: 4242")
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    run("delete", memory, 4, "--yes")
+    run("delete", memory, 6, "--yes", "--actor", "")
     assert actor_of(memory) is None
     assert re.search(r" –  +delete ", run("changes", memory))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import getpass
 import json
 import os
 import re
@@ -261,15 +262,14 @@ def test_what_is_left_out_is_said(few: Path) -> None:
 def test_intervals_that_nobody_knows(empty: Path, one_client: bool) -> None:
     """Of weeks with one search, and of a client's only day: there is nothing to resample."""
     with closing(connection.connect(empty)) as conn:
-        write(conn, simulate(Scenario(searches=23), seed=5))
+        share = 0.5 if one_client else 0.0
+        write(conn, simulate(Scenario(searches=23, baseline_share=share), seed=5))
         if one_client:
             with conn:
                 conn.execute(
                     "update limbic_searches set client = 'ana', created_at = '2026-09-01 ' ||"
                     " printf('%02d:00:00', id)"
                 )
-                conn.execute("update limbic_searches set arm = 'baseline' where id % 2")
-                conn.execute("update limbic_searches set baseline_share = 0.5")
     found = answered(empty)
     text = run(empty)
     week = next(each for each in found["weeks"] if (each["limbic"]["ndcg"] or {}).get("value"))
@@ -410,7 +410,7 @@ def test_the_same_log_is_not_applied_twice(signal: Path) -> None:
     before = digest(signal)
     text = said(signal, "--tune", "--apply", *RANGES)
     assert text.startswith("Nothing is applied: only 0 ")
-    assert "since the last version was tuned" in text
+    assert "what decided once does not decide again" in text
     assert digest(signal) == before
     row = answered(signal, "--history")[0]
     assert (row["applied_by"], row["evidence"]["ranges"]["gamma"]) == ("ana", list(GAMMAS))
@@ -616,6 +616,41 @@ def test_a_history_that_another_program_wrote(empty: Path) -> None:
     assert "Version 9 was never in force: beta_sal must be a number" in " ".join(text.split())
     assert [row["version"] for row in answered(empty, "--history")] == [9, 4, 3, 2, 1]
     assert "Infinity" not in run(empty, "--json")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        f'{{"decided_until": {10**400}}}',
+        '{"x": "\\ud800", "\\ud800": 1}',
+        '{"gain": {"value": 0.03, "low": null, "high": null}}',
+    ],
+    ids=lambda each: f"{each:.30}",
+)
+def test_evidence_that_another_program_wrote(few: Path, evidence: str) -> None:
+    with closing(connection.connect(few)) as conn, conn:
+        conn.execute(
+            "insert into limbic_parameters(version, beta_sal, gamma, source, evidence) values"
+            " (1, 0.6, 0.02, 'tuned', ?)",
+            [evidence],
+        )
+    for args in ([], ["--json"], ["--tune"], ["--history"], ["--history", "--json"]):
+        text = run(few, *args)
+        assert "0.6" in text or "23 events" in text
+        text.encode()
+    assert ("+0.030 (–)" in run(few, "--history")) == ("gain" in evidence)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(["--actor", "a" * 300], "a" * 200), (["--actor", ""], "maria"), ([], "maria")],
+)
+def test_who_changed_it(
+    empty: Path, given: list[str], kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "maria")
+    run(empty, "--set-gamma", "0.1", *given)
+    assert rows(empty, "select applied_by from limbic_parameters") == [(kept,)]
 
 
 def _values(found: dict[str, Any]) -> dict[str, float]:
@@ -889,7 +924,7 @@ def test_applying_from_python(signal: Path) -> None:
         assert found["in_force"]["beta_sal"] == proposal["step"]["beta_sal"]
         assert found["from"] == {"version": 0, "beta_sal": 0.5, "gamma": 0.01}
         assert api.parameters_history(conn)[0]["applied_by"] == "ana"
-        with pytest.raises(NotProposed, match="since the last version was tuned"):
+        with pytest.raises(NotProposed, match="what decided once does not decide again"):
             api.apply_parameters(conn, **options)
         with pytest.raises(StaleProposal):
             api.rollback_parameters(conn, 0, expected_version=0)

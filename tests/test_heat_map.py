@@ -158,7 +158,7 @@ def test_an_interval_lies_where_it_is() -> None:
     ],
 )
 def test_a_gain_stands_beside_zero(found: dict[str, Any], zero_is: str) -> None:
-    bar = tuning_charts.gain_bar(found)
+    bar = tuning_charts.gain_bar(found, tuning_charts.gain_axis(found))
     assert bar is not None
     assert bar["zero"] == pytest.approx((bar["left"] + bar["right"]) / 2)
     where = "left" if bar["zero"] < bar["from"] else "inside"
@@ -170,7 +170,20 @@ def test_a_gain_stands_beside_zero(found: dict[str, Any], zero_is: str) -> None:
     "found", [None, estimate(None, None, None), estimate(0.1, None, 0.2), estimate(0, 0, 0)]
 )
 def test_what_is_not_known_has_no_bar(found: Any) -> None:
-    assert tuning_charts.gain_bar(found) is None
+    assert tuning_charts.gain_bar(found, tuning_charts.gain_axis(found)) is None
+
+
+def test_gains_that_stand_together_are_as_long_as_they_are() -> None:
+    """A step that gains a tenth is drawn a tenth as far from 0 as its target."""
+    target, step = estimate(0.5, 0.3, 0.7), estimate(0.05, 0.03, 0.07)
+    axis = tuning_charts.gain_axis(target, None, step, estimate(None, None, None))
+    assert axis == pytest.approx(1.15 * 0.7)
+    far, near = (tuning_charts.gain_bar(each, axis) for each in (target, step))
+    assert far is not None
+    assert near is not None
+    assert far["zero"] == near["zero"]
+    for end in ("from", "at", "to"):
+        assert near[end] - near["zero"] == pytest.approx((far[end] - far["zero"]) / 10, abs=0.02)
 
 
 def test_words_of_an_estimate() -> None:
@@ -243,19 +256,35 @@ def test_weeks_stand_in_order_and_as_high_as_they_are() -> None:
     for point in arm["points"]:
         assert point["high"] < point["y"] < point["low"]
     assert arm["points"][1]["title"].startswith("Week of 2026-06-08, limbic: 0.750 (0.650 to 0.85")
-    assert len(arm["runs"]) == 1
-    assert arm["runs"][0]["band"].count(",") == 6
+    [line], [band] = arm["lines"], arm["bands"]
+    assert (line.count(","), band.count(",")) == (3, 6)
+
+
+def test_a_band_ends_where_the_interval_is_not_known() -> None:
+    """Pinched to its point it would say that the figure is known exactly; the line goes on."""
+    rows = weeks(0.5, 0.6, 0.7, 0.8, 0.9)
+    for end in ("low", "high"):
+        rows[2]["limbic"]["ndcg"][end] = None
+    found = tuning_charts.week_bands(rows)
+    assert found is not None
+    [arm] = found["arms"]
+    xs = [str(point["x"]) for point in arm["points"]]
+    assert [point["known"] for point in arm["points"]] == [True, True, False, True, True]
+    [line] = arm["lines"]
+    assert [place.split(",")[0] for place in line.split()] == xs
+    bands = [[place.split(",")[0] for place in band.split()] for band in arm["bands"]]
+    assert bands == [[xs[0], xs[1], xs[1], xs[0]], [xs[3], xs[4], xs[4], xs[3]]]
 
 
 def test_a_week_without_searches_ends_the_line() -> None:
     [arm] = bands(0.5, 0.6, 0.7, 0.8, gap=3)["arms"]
-    assert [run["line"].count(",") for run in arm["runs"]] == [2, 2]
+    assert [line.count(",") for line in arm["lines"]] == [2, 2]
     assert arm["points"][2]["x"] - arm["points"][1]["x"] == pytest.approx(
         4 * (arm["points"][1]["x"] - arm["points"][0]["x"]), abs=0.05
     )
     [arm] = bands(0.5, None, 0.7)["arms"]
     assert len(arm["points"]) == 2
-    assert arm["runs"] == []
+    assert arm["lines"] == arm["bands"] == []
 
 
 def test_both_orders_and_an_interval_out_of_range() -> None:

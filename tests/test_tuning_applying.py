@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +16,10 @@ from empty_memory import empty_memory
 from benchmarks.simulator import Scenario, simulate, write
 from datasette_limbic import connection
 from datasette_limbic.errors import BadParameter, NotProposed, Refused, StaleProposal
+from datasette_limbic.times import parse_time
 from datasette_limbic.tuning import versions
 from datasette_limbic.tuning.applying import agree, apply_proposal, write_agreed
-from datasette_limbic.tuning.reading import read
+from datasette_limbic.tuning.reading import BAD_FACTORS, BAD_SERVING, read
 from datasette_limbic.tuning.report import Options, decided_until, work
 
 RANGES: dict[str, Any] = {"beta_sal": (0.1, 0.5, 1.0, 1.5), "gamma": (0.001, 0.01, 0.1)}
@@ -85,7 +87,11 @@ def test_what_passes_is_blended_into_what_is_in_force(opened):
     kept = row["evidence"]
     assert kept["asked"] == {"beta_sal": beta, "gamma": gamma}
     assert kept["gain"] == before.gain.as_dict()
-    assert kept["decided_until"] == before.decided_until == decided_until([row])
+    assert (
+        kept["decided_until"]
+        == before.decided_until
+        == decided_until([row], latest=before.decided_until)
+    )
     assert kept["labels"]["version"] == 1
     assert kept["ranges"] == {name: list(values) for name, values in RANGES.items()}
     json.dumps(kept, allow_nan=False)
@@ -96,12 +102,12 @@ def test_the_same_log_is_never_applied_twice(opened):
     _, worked = apply_proposal(conn, options=ALL)
     there = rows(conn)
     # nothing is left that could decide
-    with pytest.raises(NotProposed, match="only 0 distinct queries among the searches since"):
+    with pytest.raises(NotProposed, match=r"only 0 distinct .* decided once does not decide"):
         apply_proposal(conn, options=ALL)
     # nor where the version was taken back
     versions.rollback(conn)
     assert versions.in_force(conn).beta_sal == 0.5
-    with pytest.raises(NotProposed, match="since the last version was tuned"):
+    with pytest.raises(NotProposed, match="decided once does not decide again"):
         apply_proposal(conn, options=ALL)
     # and whoever goes around that is held by the digest of the log
     with pytest.raises(Refused, match="this log was applied already, as version 1"):
@@ -217,6 +223,37 @@ def test_a_refusal_applies_nothing(name, code, opened):
     assert rows(conn) == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("update limbic_searches set probability = 5e-324 where id = :id", BAD_SERVING),
+        (
+            "update limbic_search_candidates set cooc_boost = 1e308 where search_id = :id",
+            BAD_FACTORS,
+        ),
+    ],
+    ids=["a probability that would have all the weight", "factors that overflow"],
+)
+def test_one_hostile_row_is_as_if_it_were_not_there(opened, statement, reason):
+    found = []
+    delete = "delete from limbic_searches where id = :id"
+    for each in (statement, delete):
+        conn = opened("random")
+        # one of those that were opened, and served in the baseline's order
+        (hostile,) = conn.execute(
+            "select max(search_id) from limbic_feedback join limbic_searches s on s.id = search_id"
+            " where s.policy = 'baseline'"
+        ).fetchone()
+        conn.execute("pragma ignore_check_constraints = on")
+        with conn:
+            conn.execute(each, {"id": hostile})
+        found.append(work(conn, options=ALL))
+    bad, without = found
+    assert bad.log.left_out == {**without.log.left_out, reason: 1}
+    assert bad.proposal.proposed
+    assert bad.proposal.as_dict() == without.proposal.as_dict()
+
+
 def test_until_leaves_out_what_came_later(opened):
     """What a person saw is applied, however many searches were recorded since."""
     conn = opened("random")
@@ -227,7 +264,9 @@ def test_until_leaves_out_what_came_later(opened):
     assert (now.beta_sal, now.gamma) == seen.step
 
 
-@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 101}, {"k": 2.5}, {"until": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"k": 0}, {"k": 101}, {"k": 2.5}, {"until": -1}, {"until": 2**63}]
+)
 def test_options_out_of_range(wrong):
     with pytest.raises(BadParameter):
         Options(**wrong)
@@ -251,7 +290,53 @@ def test_options_out_of_range(wrong):
             ],
             7.5,
         ),
+        # what no search can have decided: numbers beyond every float, and later than all
+        *(
+            (
+                [
+                    {"source": "tuned", "evidence": {"decided_until": nonsense}},
+                    {"source": "tuned", "evidence": {"decided_until": 5}},
+                ],
+                5.0,
+            )
+            for nonsense in (10**400, -(10**400), math.inf, -math.inf, math.nan, 101, None)
+        ),
+        ([{"source": "tuned", "evidence": {"decided_until": 100}}], 100.0),
     ],
 )
 def test_until_when_searches_have_decided(history, expected):
-    assert decided_until(history) == expected
+    found = decided_until(history, latest=100.0)
+    assert found == expected
+    assert found is None or type(found) is float
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1])
+def test_the_last_search_is_taken_exactly(number):
+    assert Options(until=number).until == number
+
+
+def test_a_version_of_another_program_stops_nothing(opened):
+    """Its evidence says that searches to come have decided."""
+    conn = opened("random")
+    before = work(conn, options=ALL).proposal
+    with conn:
+        conn.executemany(
+            "insert into limbic_parameters(version, beta_sal, gamma, source, evidence)"
+            " values (?, 0.5, 0.01, 'tuned', ?)",
+            [(1, f'{{"decided_until": {10**400}}}'), (2, '{"decided_until": 9000000000}')],
+        )
+    after = work(conn, options=ALL).proposal
+    assert (after.target, after.gain) == (before.target, before.gain)
+
+
+def test_a_search_that_is_dated_in_the_future_ends_nothing(opened):
+    """Of a wrong clock: what it decides about is over as soon as it has decided."""
+    conn = opened("random")
+    with conn:
+        conn.execute(
+            "update limbic_searches set created_at = '2099-01-01 00:00:00' where id ="
+            " (select max(search_id) from limbic_feedback where event = 'opened')"
+        )
+    apply_proposal(conn, options=ALL)
+    [row] = versions.history(conn)
+    assert row["evidence"]["decided_until"] <= parse_time(row["created_at"]) + 1

@@ -189,7 +189,7 @@ def test_wilson_bounds():
 def test_every_case_can_be_told_apart_and_simulated():
     every = cases()
     assert len({case.key for case in every}) == len(every)
-    assert {case.served for case in every} == {"randomised", "replay"}
+    assert {case.served for case in every} == {"randomised", "replay", "mostly baseline"}
     assert all((case.served == "replay") == (case.scenario.baseline_share == 0) for case in every)
 
 

@@ -1,9 +1,14 @@
-"""What other parameters would have given: unbiased where orders were served at random."""
+"""What other parameters would have given: unbiased where orders were served at random.
+
+That is NDCG among the results that were likely enough to be shown and looked at, over searches
+where one of those is right: of the rest nobody can know.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,40 +16,51 @@ from tuning_helpers import UNKNOWN, log_of
 
 from benchmarks.scenario import Scenario
 from benchmarks.simulator import simulate
-from datasette_limbic.tuning import estimating, metrics, rerank, weights
-from datasette_limbic.tuning.estimating import MIN_PAIRS, RANDOMISED, REPLAY
+from datasette_limbic.tuning import estimating, metrics, position, rerank, weights
+from datasette_limbic.tuning.estimating import MAX_LOG_ERROR, MIN_PAIRS, RANDOMISED, REPLAY
 from datasette_limbic.tuning.log import OPENED, REACCESSED, SOURCES, USEFUL
 from datasette_limbic.tuning.position import KNOTS, Examination
 
 NOW = (0.5, 0.01)
 CELLS = np.array([NOW, (1.5, 0.1), (0.1, 0.001), (3.0, 0.01), (0.5, 0.3)])
-SEEDS = 40
+SEEDS = 16
 
 
 @cache
-def world(seed):
-    """A log whose orders were served at random, with one right result in each search, and what
-    NDCG@10 each cell truly has over them."""
-    log = simulate(Scenario(searches=1500, baseline_share=0.5), seed).log
+def world(seed, share=0.5):
+    """A log whose orders were served at random, and the one right result of each search."""
+    log = simulate(Scenario(searches=1500, baseline_share=share), seed).log
     rng = np.random.default_rng([seed, 1])
     # what is right follows other parameters than those that ranked, and chance
     liking = rerank.final_scores(log, 1.5, 0.1) / 0.1 + rng.gumbel(size=len(log.base))
-    liking = np.where(weights.possible(log), liking, -np.inf).reshape(len(log), -1)
-    right = log.start[:-1] + liking.argmax(axis=1)
-    places = rerank.placed(log, right, CELLS, k=10, among=weights.possible(log))
-    return log, right, places.mean(axis=0)
+    could = (log.baseline_rank <= log.limit[log.of]) | (log.limbic_rank <= log.limit[log.of])
+    liking = np.where(could, liking, -np.inf).reshape(len(log), -1)
+    return log, log.start[:-1] + liking.argmax(axis=1)
 
 
-def opened(seed, eta):
+def opened(seed, eta, share=0.5):
     """The same log as users leave it who look at a rank with probability rank^-eta."""
-    log, right, truth = world(seed)
+    log, right = world(seed, share)
     rng = np.random.default_rng([seed, 2])
     seen = log.shown[right] & (rng.random(len(right)) < log.served_rank[right] ** -eta)
     gain = np.where(log.shown, 0.0, UNKNOWN)
     gain[right[seen]] = 1.0
     source = np.zeros(len(gain), int)
     source[right[seen]] = OPENED
-    return replace(log, gain=gain, source=source), truth
+    return replace(log, gain=gain, source=source), right
+
+
+def true_ndcg(log, right, examination):
+    """(C,) NDCG@10 of each cell among what is likely enough to be looked at, and the share of
+    right results that are."""
+    likely = weights.possible(log, curves(examination))
+    there = right[likely[right]]
+    places = rerank.placed(log, there, CELLS, k=10, among=likely)
+    return places.mean(axis=0), len(there) / len(right)
+
+
+def curves(examination):
+    return [partial(position.examined, log_e=each.log_e) for each in examination.values()]
 
 
 def known(eta):
@@ -53,15 +69,28 @@ def known(eta):
     return Examination(-eta * np.log(KNOTS[:size]), np.zeros((size, size)), 1000, eta)
 
 
-def errors(eta, examination):
-    """(SEEDS, C) the estimate of each cell less the truth; ``examination`` "fitted" or a curve."""
+@cache
+def fitted(seed, eta, share):
+    log, right = opened(seed, eta, share)
+    basis = estimating.basis(log, *NOW)
+    assert basis.kind == RANDOMISED
+    assert (basis.supported == weights.possible(basis.log, curves(basis.examination))).all()
+    return log, right, basis
+
+
+def errors(eta, how, share=0.5):
+    """(SEEDS, C) the estimate of each cell less the truth, with the curve that is "fitted" or
+    "known", or the known one for what is left out alone: "plain", each label counting 1."""
     found = []
     for seed in range(SEEDS):
-        log, truth = opened(seed, eta)
-        basis = estimating.basis(log, *NOW)
-        assert basis.kind == RANDOMISED
-        if examination != "fitted":
-            basis = replace(basis, examination=examination)
+        log, right, basis = fitted(seed, eta, share)
+        if how != "fitted":
+            true = {"opened": known(eta)}
+            likely = weights.possible(basis.log, curves(true))
+            basis = replace(basis, examination=true, supported=likely)
+        truth, _ = true_ndcg(log, right, basis.examination)
+        if how == "plain":
+            basis = replace(basis, examination={})
         found.append(estimating.sums(basis, CELLS, 10).mean() - truth)
     return np.array(found)
 
@@ -72,18 +101,18 @@ def bias(away):
 
 
 def test_the_weighted_estimate_is_the_truth_where_all_is_looked_at():
-    away = errors(0.0, {"opened": known(0.0)})
+    away = errors(0.0, "known")
     assert (np.abs(bias(away)) < 3).all(), bias(away)
     assert (np.abs(away.mean(axis=0)) < 0.01).all()
     # unweighted, what stood within the limit of one order alone counts half of what it should
-    plain = errors(0.0, {})
+    plain = errors(0.0, "plain")
     assert np.abs(bias(plain)).max() > 5
 
 
 def test_the_weighted_estimate_is_the_truth_under_position_bias():
-    away = errors(0.5, {"opened": known(0.5)})
+    away = errors(0.5, "known")
     assert (np.abs(bias(away)) < 3).all(), bias(away)
-    plain = errors(0.5, {})
+    plain = errors(0.5, "plain")
     assert bias(plain)[0] > 10
     assert plain.mean(axis=0)[0] > 0.05
     # what stands first is looked at most, so it speaks for the parameters in force
@@ -91,11 +120,54 @@ def test_the_weighted_estimate_is_the_truth_under_position_bias():
     assert gain.mean() < -5 * gain.std(ddof=1) / np.sqrt(SEEDS)
 
 
+def shown_by_either(log, curves):
+    limit = log.limit[log.of]
+    return (log.baseline_rank <= limit) | (log.limbic_rank <= limit)
+
+
+def test_what_is_hardly_ever_looked_at_is_left_out_and_not_cut_off(monkeypatch):
+    """Where the limbic order is seldom served, what it alone lifts is seldom seen. Were those
+    labels to count a limited weight each, what is in force would seem worse than it is."""
+    _, share = true_ndcg(*opened(0, 1.0, 0.85), {"opened": known(1.0)})
+    assert 0.3 < share < 0.8
+    away = errors(1.0, "known", 0.85)
+    assert (np.abs(bias(away)) < 3).all(), bias(away)
+    gains = away - away[:, :1]
+    assert (np.abs(bias(gains[:, 1:])) < 3).all(), bias(gains[:, 1:])
+    monkeypatch.setattr(weights, "possible", shown_by_either)
+    fitted.cache_clear()
+    clipped = errors(1.0, "known", 0.85)
+    fitted.cache_clear()
+    assert np.abs(bias((clipped - clipped[:, :1])[:, 1:])).max() > 5
+
+
+def gains_by_position(seeds=8):
+    """(seeds, C - 1) what each other cell seems to have over the one in force, where results are
+    opened for their rank alone and the limbic order is seldom served."""
+    found = []
+    for seed in range(seeds):
+        log = simulate(Scenario(searches=3000, baseline_share=0.9, preference="position"), seed).log
+        basis = estimating.basis(log, *NOW)
+        assert basis.kind == RANDOMISED
+        mean = estimating.sums(basis, CELLS, 10).mean()
+        found.append(mean[1:] - mean[0])
+    return np.array(found)
+
+
+def test_where_only_the_rank_counts_no_parameters_are_better(monkeypatch):
+    gains = gains_by_position()
+    assert (np.abs(bias(gains)) < 3).all(), bias(gains)
+    assert (np.abs(gains.mean(axis=0)) < 0.006).all()
+    # with weights that are cut off instead, all that differ seem to be worse, or better
+    monkeypatch.setattr(weights, "possible", shown_by_either)
+    assert (np.abs(bias(gains_by_position())) > 5).all()
+
+
 @pytest.mark.parametrize("eta", [0.5, 1.0])
 def test_a_curve_that_was_estimated_takes_most_of_the_bias_away(eta):
     gain = {}
-    for name, examination in (("fitted", "fitted"), ("plain", {})):
-        away = errors(eta, examination)
+    for name in ("fitted", "plain"):
+        away = errors(eta, name)
         gain[name] = np.abs((away - away[:, :1]).mean(axis=0)[1:])
     assert gain["fitted"].max() < 0.3 * gain["plain"].max()
 
@@ -140,7 +212,7 @@ def test_a_curve_that_is_known_badly_is_not_used():
     found = estimating.basis(log, *NOW)
     assert found.kind == REPLAY
     assert "known to a factor of" in found.reason
-    assert "2.0 is needed" in found.reason
+    assert f"{math.exp(MAX_LOG_ERROR):.2f} is needed" in found.reason
 
 
 def test_labels_of_a_kind_that_nothing_is_known_of_count_nothing():
@@ -154,6 +226,20 @@ def test_labels_of_a_kind_that_nothing_is_known_of_count_nothing():
     assert found.served == MIN_PAIRS + 10
     assert REACCESSED not in found.log.source
     assert found.as_dict()["not_used"] == ["reaccessed"]
+    # nor does what chance might have brought of that kind, wherever
+    log = labelled(searches, sources)
+    by_chance = replace(log, chance=np.where(log.shown, 0.2, 0.0))
+    found = estimating.basis(by_chance, *NOW)
+    assert found.not_used == ("reaccessed",)
+    assert len(found.log) == MIN_PAIRS
+    assert (found.log.chance == 0).all()
+    assert (estimating.sums(found, TWO, 10).above > 0).all()
+    # while it counts where only the other kind is not known well enough
+    again = [REACCESSED] * MIN_PAIRS + [OPENED] * 10
+    found = estimating.basis(replace(by_chance, source=labelled(searches, again).source), *NOW)
+    assert found.not_used == ("opened",)
+    assert len(found.log) == MIN_PAIRS + 10
+    assert (found.log.chance[found.log.source == REACCESSED] == 0.2).all()
     # in a search that has another one as well, the other alone counts
     both = {"gain": [1.0, 0.5, 0.0], "baseline_rank": [2, 1, 3], "share": 0.5}
     log = labelled([*searches[:MIN_PAIRS], both])
@@ -165,6 +251,33 @@ def test_labels_of_a_kind_that_nothing_is_known_of_count_nothing():
     found = estimating.basis(labelled(searches, [USEFUL] * len(searches)), *NOW)
     assert found.examination["opened"].pairs == len(searches)
     assert [name for name in SOURCES if name in found.examination] == ["opened"]
+
+
+def test_each_kind_of_label_has_to_be_likely_enough():
+    """Of two kinds with curves of their own, one of them leaves out what the other would not."""
+    size = 10
+    pool = {
+        "gain": [1.0] + [0.0] * (size - 1),
+        "baseline_rank": [size, *range(1, size)],
+        "share": 0.5,
+    }
+    # opened as often in either order; come back to once in twenty where it stood last
+    opened_in = [i % 2 == 0 for i in range(200)]
+    again_in = [i % 20 > 0 for i in range(200)]
+    log = labelled(
+        [{**pool, "limbic": limbic} for limbic in opened_in + again_in],
+        [OPENED] * 200 + [REACCESSED] * 200,
+    )
+    found = estimating.basis(log, *NOW)
+    assert set(found.examination) == {"opened", "reaccessed"}
+    alone = {
+        name: weights.possible(found.log, curves({name: each})).reshape(-1, size)[0]
+        for name, each in found.examination.items()
+    }
+    assert alone["opened"].all()
+    assert not alone["reaccessed"].all()
+    assert alone["reaccessed"][0]
+    assert found.supported.reshape(-1, size).tolist() == [alone["reaccessed"].tolist()] * 400
 
 
 def test_a_replay_takes_what_the_parameters_in_force_ranked_and_served():
@@ -265,9 +378,14 @@ def test_a_label_counts_by_the_inverse_of_its_propensity():
     assert sums.below == pytest.approx(1 / 0.6)
     assert sums.above[0] == pytest.approx(np.array([1.0, 1 / np.log2(3)]) / 0.6)
     assert sums.above[-1] == pytest.approx(np.array([1 / np.log2(3), 1.0]) / 0.6)
-    # shown by one order alone, and there at rank 2: half of a fifth is the clip
+    # shown by one order alone
     rare = replace(found, log=replace(found.log, limit=np.where(found.log.id == 1, 1, 10)))
     assert estimating.sums(rare, TWO, 10).below[0] == pytest.approx(1 / 0.5)
+    # a curve that might be true as well can fall below the clip: it counts no more than that
+    below = Examination(np.log([1.0, 0.01]), np.zeros((2, 2)), 100, 1.0)
+    log = replace(found.log, baseline_share=np.full(len(found.log), 0.97))
+    unsure = replace(found, log=log, examination={"opened": below})
+    assert estimating.sums(unsure, TWO, 10).below[0] == pytest.approx(1 / 0.1)
 
 
 def test_several_labels_of_a_search_share_it():

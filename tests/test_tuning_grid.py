@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from datasette_limbic.errors import BadParameter
 from datasette_limbic.tuning.estimating import Sums
 from datasette_limbic.tuning.grid import Grid, choose
 
@@ -32,6 +33,20 @@ def test_what_is_in_force_is_a_cell_of_every_grid():
 
 
 @pytest.mark.parametrize(
+    ("now", "betas", "gammas"),
+    [(NOW, [0.5], [0.01]), ((0.0, 0.0), [0.0], [0.0, 0.0]), (NOW, [], []), (NOW, [0.5], [])],
+)
+def test_one_cell_has_nothing_to_be_compared_with(now, betas, gammas):
+    with pytest.raises(BadParameter) as caught:
+        Grid.of(betas, gammas, now)
+    assert f"beta_sal {now[0]:g} and gamma {now[1]:g} alone" in str(caught.value)
+    assert str(caught.value).endswith("Give other values")
+    # one other value of either is enough
+    assert len(Grid.of([*betas, 1.0], gammas, now).cells) == 2
+    assert len(Grid.of(betas, [*gammas, 1.0], now).cells) == 2
+
+
+@pytest.mark.parametrize(
     ("now", "betas", "gammas", "expected_betas", "expected_gammas"),
     [
         # a factor of two is within, what is a little more is not
@@ -42,8 +57,8 @@ def test_what_is_in_force_is_a_cell_of_every_grid():
         ((0.0, 0.0), [0.1], [0.001, 0.002], {0.0, 0.1}, {0.0, 0.001}),
         # and 0 is never near to what is above it
         (NOW, [0.0, 0.6], [0.0], {0.5, 0.6}, {0.01}),
-        # nothing else is there
-        ((0.0, 0.0), [0.0], [0.0], {0.0}, {0.0}),
+        # nothing else is near, or there is
+        ((0.0, 0.0), [0.0], [0.0, 0.1], {0.0}, {0.0, 0.1}),
         ((9.0, 5.0), [0.1, 1.5], [0.1], {9.0}, {5.0}),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tuning_helpers import START, UNKNOWN, log_of
 
@@ -131,6 +131,19 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], dict[int, int]]] = {
     "at a time that nobody can read": ([(None, 2, OPENED, None, "me")], {}),
     "came back to another entity": ([(None, 99, OPENED, 3, "me")], {}),
     "came back to what was not shown": ([(None, 3, OPENED, 3, "me")], {}),
+    # an hour after the one before it is the same, wherever the search was
+    "opened shortly before, and again": (
+        [(None, 2, OPENED, -30, "me"), (None, 2, OPENED, 30, "me")],
+        {},
+    ),
+    "opened long before, and again": (
+        [(None, 2, OPENED, -30, "me"), (None, 2, OPENED, 30.01, "me")],
+        {2: REACCESSED},
+    ),
+    "came back again and again": (
+        [(None, 2, OPENED, minute, "me") for minute in (3, 4, 5, 6, 50)],
+        {2: REACCESSED},
+    ),
     "rated by name alone": ([(None, 1, USEFUL, 3, "me")], {}),
     "rated elsewhere": ([(77, 1, USEFUL, 3, "me"), (2, 2, NOT_USEFUL, 11, "me")], {}),
     "about no candidate": ([(1, 99, USEFUL, 3, "me"), (1, 99, OPENED, 3, "me")], {}),
@@ -248,6 +261,20 @@ def test_how_often_by_chance_has_to_be_known():
     found = label(searches({}), feedback((None, 1, OPENED, 3, "me")))
     assert (found.source == NONE).all()
     assert (found.chance == 0).all()
+
+
+@pytest.mark.parametrize("minutes", [0, 60])
+def test_a_burst_is_one_chance(minutes):
+    """Who opens entity 99 five times within five minutes did so once, as far as chance goes."""
+    policy = LabelPolicy(repeat_minutes=minutes, reaccess_hours=1)
+    burst = [(None, 99, OPENED, 10 + i, "me") for i in range(5)]
+    of_five = label(searches({}), feedback(*BEFORE, *burst), policy)
+    of_one = label(searches({}), feedback(*BEFORE, burst[0]), policy)
+    assert (of_one.chance[:2] > 0).all()
+    if minutes:
+        assert of_five.chance.tolist() == of_one.chance.tolist()
+    else:
+        assert (of_five.chance > of_one.chance)[:2].all()
 
 
 def test_one_query_a_thousand_times():
@@ -375,6 +402,16 @@ def by_the_rules(log: Log, events: Feedback, policy: LabelPolicy) -> dict[tuple[
             ):
                 group[i] = j
         group.setdefault(i, i)
+    repeats = set()
+    begun: dict[tuple[str | None, int], float] = {}
+    for k in np.argsort(events.at, kind="stable"):
+        if events.event[k] != OPENED or events.search[k] != NO_SEARCH or np.isnan(events.at[k]):
+            continue
+        key, at = (events.client[k], int(events.entity[k])), events.at[k]
+        if at - begun.get(key, -np.inf) <= policy.repeat_minutes * 60:
+            repeats.add(int(k))
+        else:
+            begun[key] = at
     found: dict[tuple[int, int], int] = {}
     shown = [
         {int(e) for e in log.entity[log.start[i] : log.start[i + 1]][log.shown[log.of == i]]}
@@ -391,7 +428,7 @@ def by_the_rules(log: Log, events: Feedback, policy: LabelPolicy) -> dict[tuple[
                 if group[j] == j and log.client[j] == log.client[i] and entity in shown[j]
             ]
             for k in range(len(events.search)):
-                if events.entity[k] != entity:
+                if events.entity[k] != entity or k in repeats:
                     continue
                 own = [group[j] for j in range(len(log)) if log.id[j] == events.search[k]] == [i]
                 weight = 0
@@ -415,6 +452,11 @@ def by_the_rules(log: Log, events: Feedback, policy: LabelPolicy) -> dict[tuple[
     return found
 
 
+@example(
+    # opened while it had not been shown, and again when it had
+    given_searches=[(600, "me", 1, True)],
+    given_events=[(None, 1, OPENED, 570, "me"), (None, 1, OPENED, 630, "me")],
+)
 @given(
     given_searches=st.lists(st.tuples(_TIMES, _CLIENTS, _SMALL, st.booleans()), max_size=8),
     given_events=st.lists(

@@ -12,7 +12,7 @@ from datasette_limbic.tuning import position
 from datasette_limbic.tuning.log import Log
 from datasette_limbic.tuning.position import KNOTS
 
-SEEDS = 120
+SEEDS = 80
 SHARE = 0.3
 
 

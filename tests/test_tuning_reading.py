@@ -319,6 +319,8 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
             *(SEARCH.format(f"treatment = {v}") for v in ("0", "7", "'yes'")),
             *(SEARCH.format(f"probability = {v}") for v in ("0", "1.5", "-1", "'half'", "x'31'")),
             *(SEARCH.format(f"probability = {v}") for v in ("9e999", "-9e999")),
+            # one that is as good as none would have all the weight
+            *(SEARCH.format(f"probability = {v}") for v in ("9e-7", "1e-300", "5e-324")),
         ),
     ),
     "parameters": (
@@ -352,6 +354,9 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
                 for name in FACTORS
                 for v in ("9e999", "-9e999", "'nan'", "'inf'", "'much'", "x'31'", "''")
             ),
+            # finite, and infinite as soon as they are multiplied
+            *(CANDIDATE.format(f"{name} = {v}") for name in FACTORS for v in ("1e308", "-1e308")),
+            CANDIDATE.format("base = 1e200, importance = 1e200"),
             *(CANDIDATE.format(f"{name} = null") for name in ("base", "importance", "cooc_boost")),
             *(CANDIDATE.format(f"entity_id = {v}") for v in ("'x'", "2.5", "x'03'")),
         ),
@@ -398,6 +403,10 @@ FINE: dict[str, str] = {
     "a client that is no UTF-8": SEARCH.format("client = cast(x'ff' as text)"),
     "a client of bytes": SEARCH.format("client = x'ff00'"),
     "whole numbers for factors": CANDIDATE.format("base = 1, importance = 0, cooc_boost = 3"),
+    "factors that are large": CANDIDATE.format(
+        "base = 1e100, importance = 1e100, cooc_boost = 1e90"
+    ),
+    "a probability that is small": SEARCH.format("probability = 1e-6"),
     "a parameter more": parameters(recency="access"),
     "whole numbers for parameters": parameters(beta_sal=1, gamma=0),
 }
@@ -613,7 +622,7 @@ def _pools(draw: st.DrawFn) -> tuple[tuple[Any, ...], ...]:
     unknown=st.floats(0, 1),
     strategy=st.sampled_from(STRATEGY_NAMES),
     policy=st.sampled_from(["limbic", "baseline"]),
-    probability=st.floats(0, 1, exclude_min=True),
+    probability=st.floats(reading.LEAST_CHANCE, 1),
     query=st.text(min_size=1).filter(lambda text: text.strip("\x00").strip()),
 )
 @settings(max_examples=60, deadline=None)

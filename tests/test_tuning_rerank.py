@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tuning_helpers import log_of
 
-from datasette_limbic import connection, search, serving
+from datasette_limbic import connection, search, search_log, serving
 from datasette_limbic.config import Settings
 from datasette_limbic.tuning import rerank
 from datasette_limbic.tuning.log import STRATEGY_NAMES
@@ -79,8 +79,6 @@ def test_a_logged_pool_ranks_as_the_statement_ranks_it(
             )
             uids.append(entry)
             conn.execute("release one")
-        from datasette_limbic import search_log
-
         for entry in uids:
             search_log.add_search(conn, entry.search, entry.moment)
         conn.commit()
@@ -100,6 +98,40 @@ def test_a_logged_pool_ranks_as_the_statement_ranks_it(
             moved += (np.sort(log.limbic_rank[rows]) != log.limbic_rank[rows][order]).any()
     assert (log.limbic_rank == rerank.ranks(log, *PAIRS[0])).all()
     assert moved
+
+
+@pytest.mark.parametrize("names", [["depot"], ["depot", "depot.", "(depot)"]], ids=len)
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_a_pool_whose_scores_are_all_equal(names: list[str], strategy: str, empty_db: Path) -> None:
+    """There is no lowest and no highest to normalise between: by SQL, and from the log."""
+    given = {"strategy": strategy, "mode": "text", "now": "2026-12-01 00:00:00"}
+    with closing(connection.connect(empty_db)) as conn:
+        with conn:
+            conn.executemany(
+                "insert into entities(name, created_at) values (?, '2026-01-01 00:00:00')",
+                [(name,) for name in names],
+            )
+        expected = {}
+        for beta, gamma in PAIRS:
+            pool = search.rank(
+                conn,
+                "depot",
+                settings=Settings(),
+                **{**given, "beta_sal": beta, "gamma": gamma},
+            )
+            assert len({row["limbic_score"] for row in pool.rows}) == 1
+            expected[beta, gamma] = [(row["id"], row["final_score"]) for row in pool.rows]
+        _, entry = serving.serve_search(
+            conn, search.parse({"q": "depot", **given}, Settings()), settings=Settings()
+        )
+        search_log.add_search(conn, entry.search, entry.moment)
+        conn.commit()
+        log = read(conn)
+    assert (len(log), len(log.entity)) == (1, len(names))
+    for (beta, gamma), rows in expected.items():
+        scores = rerank.final_scores(log, beta, gamma).tolist()
+        assert list(zip(log.entity.tolist(), scores, strict=True)) == rows
+        assert rerank.ranks(log, beta, gamma).tolist() == list(range(1, len(names) + 1))
 
 
 factor = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0]) | st.floats(0, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -57,7 +55,7 @@ def test_it_does_not_where_what_belongs_together_is_taken_apart():
         alone = np.arange(len(above))
         return ratio_interval(above, below, [alone], np.random.default_rng(seed))
 
-    assert coverage(interval, 30) < 0.8
+    assert coverage(interval, 30, seeds=40) < 0.8
 
 
 def test_few_clusters_have_wide_intervals(monkeypatch):
@@ -86,6 +84,21 @@ def test_standard_errors_are_those_of_the_estimate():
     spread = np.std(estimates)
     assert np.mean(errors) == pytest.approx(spread, rel=0.12)
     assert np.mean(alone) < 0.75 * spread
+
+
+def test_of_standard_errors_the_largest_counts_wherever_it_stands():
+    above, below, cluster = clustered(0, 30)
+    alone = np.arange(len(above))
+    columns = np.stack([above, 2 * above], axis=1)
+    large, small = (standard_errors(columns, below, [each]) for each in (cluster, alone))
+    assert (large > 1.5 * small).all()
+    for both in ([cluster, alone], [alone, cluster]):
+        assert standard_errors(columns, below, both).tolist() == large.tolist()
+    # column by column
+    mixed = np.stack([above, (below * np.random.default_rng(0).normal(size=len(below)))], axis=1)
+    each = np.stack([standard_errors(mixed, below, [one]) for one in (cluster, alone)])
+    found = standard_errors(mixed, below, [cluster, alone])
+    assert found.tolist() == each.max(axis=0).tolist()
 
 
 def test_of_both_clusterings_the_wider_interval_counts():
@@ -182,11 +195,28 @@ def test_the_order_of_searches_and_the_numbers_of_clusters_change_nothing_but_ch
     assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high))
 
 
-def test_many_clusters_need_neither_much_time_nor_memory():
+@pytest.mark.parametrize("number", [1, 7, 2000, 10_000, 1 << 22])
+def test_draws_are_made_so_many_at_once_as_memory_allows(number):
+    portions = list(resampling._portions(number))
+    assert sum(portions) == resampling.DRAWS
+    assert max(portions) * number <= max(1 << 21, number)
+    # and no fewer than that: a draw at a time would take minutes
+    assert len(portions) <= 1 + resampling.DRAWS // max(1, (1 << 21) // number)
+
+
+def test_many_clusters_are_drawn_in_portions(monkeypatch):
+    sizes = []
+    counts = resampling._counts
+
+    def counted(number, size, rng):
+        sizes.append(number * size)
+        return counts(number, size, rng)
+
+    monkeypatch.setattr(resampling, "_counts", counted)
     above = np.random.default_rng(0).normal(1, 1, 10_000)
-    begun = time.perf_counter()
     found = ratio_interval(above, np.ones(10_000), [np.arange(10_000)], np.random.default_rng(0))
-    assert time.perf_counter() - begun < 10
+    assert len(sizes) == 10
+    assert max(sizes) <= 1 << 21
     assert (found.high - found.low) / 2 == pytest.approx(0.0196, rel=0.1)
 
 

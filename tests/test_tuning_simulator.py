@@ -260,7 +260,7 @@ def test_without_preference_all_parameters_are_worth_the_same():
 
 
 def test_openings_by_position_know_nothing():
-    scenario = Scenario(searches=40_000, baseline_share=0.5, rating_share=0.5)
+    scenario = Scenario(searches=20_000, baseline_share=0.5, rating_share=0.5)
     scenario = replace(scenario, preference="position")
     found = simulate(scenario, 1)
     log = found.log

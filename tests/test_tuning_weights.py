@@ -78,20 +78,49 @@ def test_curves_that_were_drawn_give_a_row_each(log):
     assert found[1] == pytest.approx([1.0, 1.0, 1.0, 1 - SHARE, SHARE, 0.0])
 
 
-def test_possible_is_what_some_order_could_have_shown(log):
-    assert weights.possible(log).tolist() == [True, True, True, True, True, False]
+def flat(rank):
+    return np.ones(len(rank))
+
+
+def test_possible_is_what_was_likely_enough_to_be_looked_at(log):
+    """Here the clip lies between a fifth of .3, at the fifth rank of the limbic order alone, and
+    1 in 6."""
+    chances = {name: chance for name, (*_, chance) in CASES.items()}
+    assert chances["beyond the limit of the limbic order"] < weights.CLIP
+    assert chances["beyond the limit of the baseline"] > weights.CLIP
+    assert weights.possible(log, [inverse_rank]).tolist() == [True, True, True, True, False, False]
+    # where all is looked at, whatever is shown is; without any curve nothing is known against it
+    assert weights.possible(log, [flat]).tolist() == [True] * 5 + [False]
+    assert weights.possible(log, []).all()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_all_curves_have_to_find_it_possible(log, order):
+    """A label of one kind may count where one of another does not: both, or it is left out."""
+    found = weights.possible(log, [flat, inverse_rank][::order])
+    assert found.tolist() == [True, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(("examined", "expected"), [(0.2, True), (0.2 - 1e-9, False)])
+def test_at_the_clip_it_is_possible(examined, expected):
+    log = log_of([{"gain": [1.0, 0.0], "limit": 1, "baseline_rank": [2, 1], "share": 0.5}])
+    found = weights.possible(log, [lambda rank: np.full(len(rank), examined)])
+    assert found.tolist() == [expected] * 2
 
 
 @pytest.mark.parametrize(
     ("share", "expected"),
     [
-        # one order alone is ever served: what only the other would show could not be
+        # one order is served hardly ever: what only that one would show is out
         (0.0, [True, False, False]),
-        (1.0, [False, True, False]),
+        (0.09, [True, False, False]),
+        (0.1, [True, True, False]),
         (0.5, [True, True, False]),
+        (0.91, [False, True, False]),
+        (1.0, [False, True, False]),
     ],
 )
-def test_an_order_that_is_never_served_shows_nothing(share, expected):
+def test_an_order_that_is_hardly_ever_served_shows_nothing(share, expected):
     log = log_of(
         [
             {
@@ -103,7 +132,7 @@ def test_an_order_that_is_never_served_shows_nothing(share, expected):
             }
         ]
     )
-    assert weights.possible(log).tolist() == expected
+    assert weights.possible(log, [flat]).tolist() == expected
 
 
 def test_no_label_counts_for_more_than_the_clip_allows():

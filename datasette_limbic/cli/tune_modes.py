@@ -133,10 +133,12 @@ def _changed(asked: Asked, write: Callable[..., InForce]) -> Answer:
 
 
 def _history(asked: Asked) -> Answer:
+    from ..exporting.transaction import reading
     from ..tuning import versions
+    from ..tuning.report import as_text
     from . import tune_text
 
-    with asked.open() as conn:
+    with asked.open() as conn, reading(conn, as_text):
         rows, now = versions.history(conn), versions.in_force(conn, asked.settings)
     return rows, tune_text.history(asked.database, asdict(now), rows)
 

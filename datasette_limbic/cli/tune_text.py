@@ -7,7 +7,7 @@ from typing import Any
 
 from ..status import parameter_warning
 from ..text import counted
-from ..tuning.advice import advice, not_counted, not_shown
+from ..tuning.advice import NO_ESTIMATE, advice, not_counted, not_shown
 from . import tune_tables as tables
 from .acting import hint
 from .printing import line, printable
@@ -21,8 +21,6 @@ _LABELS = {
     "useful": "rated useful",
     "not_useful": "rated not useful",
 }
-# refusals of a log that nothing can be estimated from; the last one says why in its own words
-_SAY_ENOUGH = ("events", "labels", "parameters")
 _CAME_FROM = {
     "constants": "no version was applied, so the defaults count",
     "configuration": "no version was applied, so what configuration has counts",
@@ -63,7 +61,7 @@ def verdict(
     refusal = proposal["refusal"]
     if refusal is not None:
         yield wrapped(f"Nothing is proposed: {printable(refusal['message'])}.")
-        if refusal["code"] not in _SAY_ENOUGH:
+        if refusal["code"] not in NO_ESTIMATE:
             yield from _basis(proposal, counts)
         yield "\nTo get further:"
         yield from (wrapped(f"- {said}.") for said in advice(proposal))

@@ -40,7 +40,8 @@ _ADVICE = {
     "step": _KEEP,
 }
 
-
+NO_ESTIMATE = ("events", "labels", "parameters")
+"""Codes of refusals before anything is estimated: what an estimate rests on is no part of them."""
 # groups of labels (``estimating.GROUPS``): how a sentence calls them, and their labels
 _GROUPS = {
     "opened": ("opened or rated", ("opened", "useful")),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..text import counted
 from . import estimating, resampling, splitting, versions
 from .estimating import Basis, Sums
 from .grid import Choice, Grid, choose
@@ -29,6 +30,9 @@ MIN_COVERAGE = 0.1
 MIN_RANGE = 0.001
 """Between the best and the worst cell: below that, the surface is flat."""
 SEED = 20_240_229
+SEARCHES = ("search", "searches")
+QUERIES = ("distinct query", "distinct queries")
+CLIENT_DAYS = ("day of a client", "days of clients")
 
 
 @dataclass(frozen=True)
@@ -203,13 +207,14 @@ def _too_little(found: Proposal, log: Log) -> Iterator[Refusal]:
     log = log.select(estimating.relevant(log))
     yield from _fewer(
         found,
-        ("labelled", len(log), MIN_LABELLED, "labelled searches"),
-        ("queries", len(set(log.query)), MIN_QUERIES, "distinct queries with a label"),
+        ("labelled", len(log), MIN_LABELLED, "with a label", SEARCHES),
+        ("queries", len(set(log.query)), MIN_QUERIES, "with a label", QUERIES),
         (
             "client_days",
             len(np.unique(resampling.client_days(log))),
             MIN_CLIENT_DAYS,
-            "days of clients with a label",
+            "with a label",
+            CLIENT_DAYS,
         ),
     )
 
@@ -239,22 +244,31 @@ def _sides(found: Proposal, parts: Split, after: float | None) -> Iterator[Refus
                 f"{name}_queries",
                 len(queries),
                 MIN_HOLDOUT_QUERIES,
-                f"distinct queries {words}",
+                words,
+                QUERIES,
             ),
             (
                 f"{name}_client_days",
                 len(np.unique(days[side])),
                 MIN_HOLDOUT_CLIENT_DAYS,
-                f"days of clients {words}",
+                words,
+                CLIENT_DAYS,
             ),
         )
 
 
-def _fewer(found: Proposal, *figures: tuple[str, int, int, str]) -> Iterator[Refusal]:
-    for code, figure, bound, words in figures:
+def _fewer(
+    found: Proposal, *figures: tuple[str, int, int, str, tuple[str, str]]
+) -> Iterator[Refusal]:
+    for code, figure, bound, words, names in figures:
         found.counts[code] = figure
         if figure < bound:
-            yield Refusal(code, f"only {figure:,} {words}, at least {bound} needed", figure, bound)
+            yield Refusal(
+                code,
+                f"only {counted(figure, *names)} {words}, at least {bound} needed",
+                figure,
+                bound,
+            )
 
 
 def _chosen(found: Proposal, sums: Sums, train: Bools) -> Choice:

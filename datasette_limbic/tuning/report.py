@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from datasette.utils.sqlite import sqlite3
 
 from ..answers import plain
 from ..config import Settings, number
-from . import analysing, labels, rerank, versions
+from ..exporting.transaction import reading
+from . import analysing, labels, metrics, rerank, versions
 from .labels import POLICY, LabelPolicy
 from .log import SOURCES, Log
 from .proposing import Proposal, propose
@@ -51,6 +51,7 @@ class Worked:
 
     log: Log
     now: InForce
+    history: list[dict[str, Any]]
     proposal: Proposal
     options: Options
 
@@ -58,6 +59,9 @@ class Worked:
     def evidence(self) -> dict[str, Any]:
         """What a version keeps: figures, interval, policy of labels, counts, grid."""
         found = self.proposal.as_dict()
+        if found["decided_until"] is not None:
+            # one search with a clock of its own would end all deciding until then
+            found["decided_until"] = min(found["decided_until"], time.time())
         return {
             **found,
             "labels": self.options.policy.as_dict(),
@@ -81,25 +85,29 @@ def work(
     NotAMemory, BadParameter and sqlite3.Error.
     """
     options = options or Options()
-    now = versions.in_force(conn, settings)
-    log = read(conn, policy=options.policy, until=options.until, progress=progress)
+    # no longer than it is read: whoever holds a lock for seconds stops all who write
+    with reading(conn, as_text):
+        now = versions.in_force(conn, settings)
+        history = versions.history(conn)
+        log = read(conn, policy=options.policy, until=options.until, progress=progress)
     proposal = propose(
         log,
         (now.beta_sal, now.gamma),
         betas=options.beta_sal,
         gammas=options.gamma,
         k=options.k,
-        after=decided_until(versions.history(conn), latest=_latest(log)),
+        after=decided_until(history, latest=time.time()),
         progress=progress,
     )
-    return Worked(log, now, proposal, options)
+    return Worked(log, now, history, proposal, options)
 
 
 def decided_until(history: Sequence[Mapping[str, Any]], *, latest: float) -> float | None:
     """The time of the last search that decided about any version that was tuned, or None.
 
-    Also where it was taken back since: what decided once decides nothing more. No search was later
-    than ``latest``, so what says that is the row of another program, and says nothing.
+    Also where it was taken back since: what decided once decides nothing more. A version holds no
+    time to come (``Worked.evidence``): what is later than ``latest``, now, was written by another
+    program, and says nothing.
     """
     found = []
     for row in history:
@@ -114,11 +122,6 @@ def decided_until(history: Sequence[Mapping[str, Any]], *, latest: float) -> flo
             ):
                 found.append(float(moment))
     return max(found, default=None)
-
-
-def _latest(log: Log) -> float:
-    """No search is later, Unix time: now, or the last one where clocks disagree."""
-    return max(time.time(), float(log.at.max(initial=-math.inf)))
 
 
 def report(
@@ -138,8 +141,11 @@ def report(
     """
     worked = work(conn, settings=settings, options=options, progress=progress)
     log, options, proposal = worked.log, worked.options, worked.proposal
-    found = analysing.movers(proposal)
-    found_of_all: dict[str, Any] = plain(
+    movers = analysing.movers(proposal)
+    if movers:
+        with reading(conn, as_text):
+            _describe(conn, worked, movers)
+    found: dict[str, Any] = plain(
         {
             "in_force": vars(worked.now),
             "k": options.k,
@@ -149,23 +155,38 @@ def report(
             "left_out": log.left_out,
             **analysing.figures(log, options.k),
             "grid": analysing.surface(proposal),
-            "movers": _described(conn, worked, found) if found else None,
+            "movers": movers,
             "proposal": proposal.as_dict(),
-            "history": versions.history(conn),
+            "history": worked.history,
         }
     )
-    return found_of_all
+    return found
 
 
-def _described(conn: sqlite3.Connection, worked: Worked, movers: dict[str, Any]) -> dict[str, Any]:
-    """The same with query, client, time and the ranks of what was used, before and after."""
+def as_text(data: bytes) -> str:
+    """Text of a file that any program may have written."""
+    return str(data, "utf-8", "replace")
+
+
+def _describe(conn: sqlite3.Connection, worked: Worked, movers: dict[str, Any]) -> None:
+    """Add query, client, time and the ranks of what was used, before and after."""
     for side in ("gain", "lose"):
         for row in movers[side]:
             row.update(_search(conn, row["id"]))
             chosen = worked.log.select(worked.log.id == row["id"])
             now = worked.proposal.in_force
-            before = rerank.ranks(chosen, *now)
-            after = rerank.ranks(chosen, movers["beta_sal"], movers["gamma"])
+            then = movers["beta_sal"], movers["gamma"]
+            before, after = (rerank.ranks(chosen, *each) for each in (now, then))
+            # of so few searches scikit-learn's own figures, ties averaged
+            row["before"], row["after"] = (
+                metrics.ndcg(
+                    np.nan_to_num(chosen.gain).tolist(),
+                    rerank.final_scores(chosen, *each).tolist(),
+                    worked.options.k,
+                )
+                for each in (now, then)
+            )
+            row["change"] = row["after"] - row["before"]
             row["relevant"] = [
                 {
                     "id": int(chosen.entity[i]),
@@ -177,7 +198,6 @@ def _described(conn: sqlite3.Connection, worked: Worked, movers: dict[str, Any])
                 }
                 for i in np.flatnonzero(chosen.gain > 0)
             ]
-    return movers
 
 
 def _search(conn: sqlite3.Connection, number: int) -> dict[str, Any]:

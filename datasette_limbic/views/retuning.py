@@ -19,7 +19,7 @@ from ..tuning.version_rows import InForce
 from . import posting, tuning, writable
 from .common import Page, View, by_method, checked, json_response, render, whole_number
 from .tabs import TUNING_TABLES
-from .tuning import ASKED
+from .tuning_display import ASKED
 
 VALUES = ("beta_sal", "gamma")
 BODIES: dict[str, tuple[str, ...]] = {
@@ -131,12 +131,15 @@ async def _of_form(here: Page, name: str) -> Response:
     given = {key: value for key, value in given.items() if value != ""}
     kept = {key: given[key] for key in ASKED if key in given}
     try:
-        await tuning.options(kept)  # where the page could not be shown, nothing is written either
+        # where the page could not be shown after it, nothing is written either
+        options = await tuning.options(kept)
         now = await DOING[name](here, given)
     except (NotAMemory, NotAllowed):
         raise
     except LimbicError as error:
         return await _again(here, kept, error)
+    if ({*options.beta_sal}, {*options.gamma}) == ({now.beta_sal}, {now.gamma}):
+        kept = {}  # what was compared with is in force by now, and alone there
     query = urlencode({**kept, "done": now.version})
     return Response.redirect(f"{here.url('/tuning')}?{query}", 303)
 

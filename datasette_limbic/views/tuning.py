@@ -11,18 +11,16 @@ from datasette.utils.sqlite import sqlite3
 
 from ..config import Settings
 from ..errors import BadParameter
-from ..exporting.transaction import reading
 from ..tuning import state
 from ..tuning.ranges import DEFAULT_BETA_SAL, DEFAULT_GAMMA, parse_range
-from . import writable
+from . import tuning_display, writable
 from .common import Page, page
 from .tabs import TUNING_TABLES
+from .tuning_display import ASKED
 from .working import WORKER, opened, token
 
 TEMPLATE = "limbic_tuning.html"
 RANGES = {"beta_sal_range": DEFAULT_BETA_SAL, "gamma_range": DEFAULT_GAMMA}
-ASKED = ("k", *RANGES)
-"""What is asked, in a URL and in the body of a POST."""
 MOST_CELLS = 400
 """Pairs of parameters that a visitor may have compared at once; the command takes more."""
 T = TypeVar("T")
@@ -73,8 +71,6 @@ async def data(here: Page, given: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = dict(await apart(here, key, _report, asked, slow="tuning"))
     if here.as_json:
         return found
-    from . import tuning_display
-
     ids = tuning_display.entities(found)
     there = await here.read(lambda conn: state.entities_there(conn, ids)) if ids else set()
     await asyncio.to_thread(tuning_display.decorate, here, found, given, there)
@@ -108,9 +104,7 @@ def _stamp(path: str) -> tuple[Any, ...]:
 def _report(conn: sqlite3.Connection, settings: Settings, asked: Any) -> dict[str, Any]:
     from ..tuning.report import report
 
-    # log, versions and names of one state, whoever writes meanwhile
-    with reading(conn, lambda text: str(text, "utf-8", "replace")):
-        return report(conn, settings=settings, options=asked)
+    return report(conn, settings=settings, options=asked)
 
 
 async def apart(

@@ -57,12 +57,21 @@ def interval_bar(found: Mapping[str, Any] | None, low: float, high: float) -> di
     }
 
 
-def gain_bar(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The interval of a gain on an axis that has 0 in its middle, with room at both ends."""
-    if found is None:
-        return None
-    ends = [abs(found[name]) for name in ("value", "low", "high") if found[name] is not None]
-    most = 1.15 * max(ends, default=0.0)
+def gain_axis(*gains: Mapping[str, Any] | None) -> float:
+    """How far an axis goes to both sides of 0 for all of these, with room at both ends."""
+    ends = [
+        abs(found[name])
+        for found in gains
+        if found is not None
+        for name in ("value", "low", "high")
+        if found[name] is not None
+    ]
+    return 1.15 * max(ends, default=0.0)
+
+
+def gain_bar(found: Mapping[str, Any] | None, most: float) -> dict[str, Any] | None:
+    """The interval of a gain on an axis from -``most`` to ``most``: gains that stand together
+    share it, so that lengths can be compared."""
     return interval_bar(found, -most, most)
 
 
@@ -81,8 +90,8 @@ def meter(figure: Any, bound: Any) -> dict[str, Any] | None:
 def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """NDCG@K of both orders by week: a line, and a band for its interval.
 
-    ``weeks`` as ``analysing.figures`` gives them. A line ends where a week has no figure. None
-    where there is none at all.
+    ``weeks`` as ``analysing.figures`` gives them. A line ends where a week has no figure, and its
+    band where the interval is not known. None where there is no figure at all.
     """
     days = [date.fromisoformat(week["week"]).toordinal() for week in weeks]
     first, last = min(days, default=0), max(days, default=0)
@@ -102,9 +111,9 @@ def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
                 "day": day,
                 "x": x(day),
                 "y": y(found["value"]),
-                # where an interval is not known, its point stands alone
-                "low": y(found["value"] if found["low"] is None else found["low"]),
-                "high": y(found["value"] if found["high"] is None else found["high"]),
+                "known": None not in (found["low"], found["high"]),
+                "low": None if found["low"] is None else y(found["low"]),
+                "high": None if found["high"] is None else y(found["high"]),
                 "title": f"Week of {week['week']}, {arm}: {words(found)}, "
                 f"{number(week[arm]['labelled'])} of {number(week[arm]['searches'])} searches "
                 "with a used result",
@@ -113,7 +122,7 @@ def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
             if (found := week[arm]["ndcg"]) is not None and found["value"] is not None
         ]
         if points:
-            arms.append({"arm": arm, "points": points, "runs": _runs(points)})
+            arms.append({"arm": arm, "points": points, **_lines(points)})
     if not arms:
         return None
     return {
@@ -132,25 +141,31 @@ def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _runs(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The line and the outline of the band of weeks that follow each other; of two at least."""
+def _lines(points: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Lines through weeks that follow each other, and outlines of the bands of those of them whose
+    interval is known: a band that was pinched to a point would say that it is known exactly."""
+    known = [point for point in points if point["known"]]
+    return {
+        "lines": [" ".join(f"{p['x']},{p['y']}" for p in run) for run in _runs(points)],
+        "bands": [
+            " ".join(
+                [f"{p['x']},{p['high']}" for p in run]
+                + [f"{p['x']},{p['low']}" for p in reversed(run)]
+            )
+            for run in _runs(known)
+        ],
+    }
+
+
+def _runs(points: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Weeks that follow each other; two at least."""
     runs: list[list[Mapping[str, Any]]] = []
     for point in points:
         if runs and point["day"] - runs[-1][-1]["day"] <= DAYS:
             runs[-1].append(point)
         else:
             runs.append([point])
-    return [
-        {
-            "line": " ".join(f"{p['x']},{p['y']}" for p in run),
-            "band": " ".join(
-                [f"{p['x']},{p['high']}" for p in run]
-                + [f"{p['x']},{p['low']}" for p in reversed(run)]
-            ),
-        }
-        for run in runs
-        if len(run) > 1
-    ]
+    return [run for run in runs if len(run) > 1]
 
 
 def _labels(

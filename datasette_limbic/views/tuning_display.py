@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .. import config, status
-from ..tuning.advice import advice
+from ..tuning.advice import NO_ESTIMATE, advice, not_counted, not_shown
 from . import heat_map, tuning_charts
 from .common import Page
 from .display import number
@@ -21,6 +21,8 @@ LABELS = {
     "not_useful": "rated not useful",
 }
 ARMS = {"limbic": "Limbic order", "baseline": "Base similarity alone"}
+ASKED = ("k", "beta_sal_range", "gamma_range")
+"""What is asked, in a URL and in the body of a POST."""
 _AS_SHARE = ("coverage",)
 
 
@@ -32,32 +34,35 @@ def entities(data: Mapping[str, Any]) -> set[int]:
     }
 
 
-def decorate(here: Page, data: dict[str, Any], asked: Any, there: Collection[int]) -> None:
-    """Add what the template needs, under keys of its own: the rest belongs to others too."""
+def decorate(
+    here: Page, data: dict[str, Any], given: Mapping[str, str], there: Collection[int]
+) -> None:
+    """Add what the template needs, under keys of its own: the rest belongs to others too.
+
+    ``given`` are the texts that were asked with, which forms and links of the page carry on.
+    """
     proposal, now = data["proposal"], data["in_force"]
-    data["_asked"] = {name: here.given.get(name, "") for name in ("beta_sal_range", "gamma_range")}
-    data["_carried"] = {
-        name: here.given[name]
-        for name in ("k", "beta_sal_range", "gamma_range")
-        if name in here.given
-    }
-    data["_opened"] = bool(data["_carried"])
+    data["_carried"] = carried = {name: given[name] for name in ASKED if name in given}
+    data["_asked"] = {name: given.get(name, "") for name in ASKED}
+    data["_opened"] = bool(carried)
+    data["_json_url"] = here.url("/tuning.json") + (f"?{urlencode(carried)}" if carried else "")
     data["_now"] = [_parameter(name, now[name]) for name in ("beta_sal", "gamma")]
     data["_warning"] = status.parameter_warning(now)
     data["_in_force"] = in_force(data)
-    data["_verdict"] = _verdict(proposal, data["k"])
+    data["_verdict"] = _verdict(proposal, data["counts"])
     data["_labels"] = [(LABELS[name], data["counts"]["labels"][name]) for name in LABELS]
     data["_policy"] = _policy(data["labels"])
+    data["_not_shown"] = not_shown(data["counts"])
     data["_left_out"] = sorted(data["left_out"].items(), key=lambda item: -item[1])
     data["_arms"] = _arms(data["arms"])
-    data["_difference"] = _gain(data["difference"])
+    data["_difference"] = _gain(data["difference"], tuning_charts.gain_axis(data["difference"]))
     data["_strategies"] = _groups(data["strategies"], "strategy")
     data["_weeks"] = tuning_charts.week_bands(data["weeks"])
     data["_week_rows"] = _groups(data["weeks"][::-1], "week")
     data["_map"] = heat_map.heat_map(data["grid"])
     data["_movers"] = _movers(here, data, there)
     data["_history"] = history(here, data)
-    data["_done"] = done(here, data)
+    data["_done"] = done(data, given.get("done"))
 
 
 def _percent(share: float) -> str:
@@ -74,33 +79,36 @@ def _policy(labels: Mapping[str, Any]) -> str:
     return (
         f"Labels, version {labels['version']}: a result counts {labels['useful']:g} where it was "
         f"rated useful, {labels['opened']:g} where it was opened from its search, "
-        f"{labels['reaccessed']:g} where the same client opened it again within "
-        f"{hours} hour{'' if hours == '1' else 's'}, and {labels['not_useful']:g} where it was "
-        f"rated not useful. The same query of the same client within {minutes} "
-        f"minute{'' if minutes == '1' else 's'} is one search."
+        f"{labels['reaccessed']:g}, less what chance brings, where the same client opened it by "
+        f"name within {hours} hour{'' if hours == '1' else 's'}, and "
+        f"{labels['not_useful']:g} where it was rated not useful. The same query of the same "
+        f"client within {minutes} minute{'' if minutes == '1' else 's'} is one search."
     )
 
 
-def _gain(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _gain(found: Mapping[str, Any] | None, axis: float) -> dict[str, Any] | None:
+    """A gain in words, and as a bar on an axis that goes so far to both sides of 0."""
     if found is None:
         return None
     return {
         "words": tuning_charts.words(found, signed=True),
-        "bar": tuning_charts.gain_bar(found),
+        "bar": tuning_charts.gain_bar(found, axis),
         "clusters": found.get("clusters"),
     }
 
 
-def _verdict(proposal: Mapping[str, Any], k: int) -> dict[str, Any]:
+def _verdict(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str, Any]:
     refusal = proposal["refusal"]
     target, step = proposal["target"], proposal["step"]
+    estimated = refusal is None or refusal["code"] not in NO_ESTIMATE
+    axis = tuning_charts.gain_axis(proposal["gain"], proposal["step_gain"])
     found: dict[str, Any] = {
-        "gain": _gain(proposal["gain"]),
-        "step_gain": _gain(proposal["step_gain"]),
+        "gain": _gain(proposal["gain"], axis),
+        "step_gain": _gain(proposal["step_gain"], axis),
         "target": pair(target),
         "step": pair(step),
         "blend": _percent(proposal["blend"]),
-        "how": _how(proposal),
+        "how": [_how(proposal), *not_counted(proposal, counts)] if estimated else [],
         "facts": _facts(proposal),
         "meter": None,
         "next": advice(proposal),
@@ -133,30 +141,36 @@ def _how(proposal: Mapping[str, Any]) -> str:
     if not proposal["biased"]:
         return (
             "Unbiased: either order was served by chance, and what was seldom looked at for its "
-            "rank counts for more."
+            "rank counts for more"
         )
     reason = proposal["reason"]
     return (
         "Biased in favour of what is in force, a replay of what it served"
         + (f": {reason}" if reason else "")
-        + ". It may move by a factor of two at most."
+        + ". It may move by a factor of two at most"
     )
 
 
 def _facts(proposal: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Figures of the estimate; those that were not come to are left out."""
     counts = proposal["counts"]
+    sides = [counts.get(f"{side}_searches") for side in ("train", "holdout")]
+    aside = None if None in sides else proposal["labelled"] - sum(sides)
     facts = [
         ("Searches served in the limbic order", counts.get("events")),
-        ("Searches with a used result, of those that can be used", proposal["labelled"]),
-        ("Distinct queries among them", counts.get("queries")),
-        ("Days of clients among them", counts.get("client_days")),
-        ("Earlier ones, which choose", counts.get("train_searches")),
-        ("Later ones, which decide", counts.get("holdout_searches")),
-        ("These tell as much as", _digits(proposal["effective_sample"], "{:,.0f} equal ones")),
+        ("Usable searches with a used result", proposal["labelled"]),
+        ("Distinct queries of these", counts.get("queries")),
+        ("Days of clients of these", counts.get("client_days")),
+        ("Earlier ones of these, which choose", sides[0]),
+        ("Later ones of these, which decide", sides[1]),
+        ("Set aside, since their query stands on the other side", aside or None),
         (
-            "The parameters matter in",
-            _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} % of them"),
+            "The later ones tell as much as",
+            _digits(proposal["effective_sample"], "{:,.0f} equal ones"),
+        ),
+        (
+            "The parameters matter in so many of the usable ones",
+            _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} %"),
         ),
     ]
     return [(title, number(value)) for title, value in facts if value is not None]

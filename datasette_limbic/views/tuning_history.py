@@ -100,16 +100,15 @@ def _evidence_gain(evidence: Any) -> str | None:
     return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values) if known else None
 
 
-def done(here: Page, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What was done just before, read from what was written: a URL says only which version."""
-    asked = here.given.get("done", "")
-    row = next((each for each in data["history"] if str(each["version"]) == asked), None)
-    if row is None:
+def done(data: Mapping[str, Any], version: str | None) -> dict[str, Any] | None:
+    """What was done just before, read from what was written: a URL says only which version, and
+    may have been kept since. None unless that version is in force."""
+    row = next((each for each in data["history"] if each["in_force"]), None)
+    if row is None or str(row["version"]) != version:
         return None
     return {
         "version": row["version"],
         "pair": pair(row["to"]),
         "before": pair(row["from"]),
-        "in_force": row["in_force"],
         "what": SOURCES.get(row["source"], row["source"]),
     }
