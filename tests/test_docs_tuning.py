@@ -31,6 +31,7 @@ NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d,]*\.\d+(?![\w.])")
 def test_examples(tmp_path, monkeypatch):
     """In the order of the page. Intervals may differ by what a machine's arithmetic rounds to."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")  # wide terminals are told more
     monkeypatch.syspath_prepend(str(DOCS.parent))
     made = re.search(r"^<!-- simulated -->\n+```python\n(.*?)^```$", PAGE, re.M | re.S)
     assert made is not None
