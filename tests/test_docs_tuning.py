@@ -151,3 +151,12 @@ def test_constants_of_the_estimate():
     )
     for each in words:
         assert each in PAGE
+
+
+def test_readme_shows_the_same():
+    """Its example is that of the page, shortened."""
+    readme = (DOCS.parent / "README.md").read_text("utf-8")
+    block = readme.split("    $ datasette limbic tune memory.db --tune\n")[1].split("\n\n")[0]
+    lines = [line[4:] for line in block.replace("memory.db", "simulated.db").splitlines()]
+    assert len(lines) > 5
+    assert all(line in PAGE or line.strip() == "…" for line in lines)
