@@ -167,6 +167,8 @@ def impatient_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = plugin.prepare
 
     def hasty(conn: Any, database: str, datasette: Any) -> None:
+        # before as well: a connection that is made while the file is locked waits at each step
+        conn.execute("pragma busy_timeout = 20").fetchone()
         prepare(conn, database, datasette)
         conn.execute("pragma busy_timeout = 20").fetchone()
 
