@@ -50,7 +50,7 @@ async def _apply(here: Page, given: dict[str, Any]) -> InForce:
     agreed = await tuning.apart(
         here, None, _agree, (options, (beta_sal, gamma), _whole(given, "version"))
     )
-    return await _written(
+    return await writable.written(
         here,
         lambda conn: applying().write_agreed(
             conn, agreed, settings=here.settings, actor=posting.actor_id(here)
@@ -69,7 +69,7 @@ def _agree(conn: sqlite3.Connection, settings: Settings, asked: Any) -> Any:
 async def _set(here: Page, given: dict[str, Any]) -> InForce:
     beta_sal, gamma = (_value(given, name) for name in VALUES)
     version = _whole(given, "version")
-    return await _written(
+    return await writable.written(
         here,
         lambda conn: versions.set_manual(
             conn,
@@ -84,7 +84,7 @@ async def _set(here: Page, given: dict[str, Any]) -> InForce:
 
 async def _rollback(here: Page, given: dict[str, Any]) -> InForce:
     to, version = _whole(given, "to"), _whole(given, "version")
-    return await _written(
+    return await writable.written(
         here,
         lambda conn: versions.rollback(
             conn,
@@ -155,10 +155,6 @@ async def _again(here: Page, kept: dict[str, Any], error: LimbicError) -> Respon
     data["_return"] = "/tuning"
     html = await render(here.datasette, here.request, tuning.TEMPLATE, here, data)
     return Response.html(html, status=error.status)
-
-
-async def _written(here: Page, function: Callable[[sqlite3.Connection], InForce]) -> InForce:
-    return await writable.written(here, function)
 
 
 def _value(given: dict[str, Any], name: str) -> float | None:
