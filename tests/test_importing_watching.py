@@ -28,6 +28,7 @@ from datasette_limbic.importing.import_job import Options
 from datasette_limbic.importing.summary import ImportSummary
 from datasette_limbic.importing.watching import Watcher, increment, unresolved, watch, windows
 from datasette_limbic.importing.watching.target import Target
+from datasette_limbic.importing.writing import import_sources
 
 # Longer than any test: a file stands still only where two looks find it the same.
 LONG = 3600.0
@@ -502,6 +503,53 @@ def test_a_database_that_is_gone(tmp_path: Path, db: Path, source: Path) -> None
     with pytest.raises(DatabaseUnusable, match="was deleted while"):
         follower.round()
     assert not db.exists()
+
+
+@pytest.mark.parametrize("moment", ["before connecting", "after connecting"])
+@pytest.mark.parametrize("what", ["deleted", "replaced by another file"])
+def test_a_database_that_goes_in_the_middle_of_a_round(
+    tmp_path: Path,
+    db: Path,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    what: str,
+) -> None:
+    follower = Follower(db, source)
+    follower.round()
+    connect = connection.connect
+
+    def go() -> None:
+        db.unlink()
+        if what != "deleted":
+            db.write_bytes(b"no database at all" * 100)
+
+    def going(*arguments: Any, **more: Any) -> sqlite3.Connection:
+        if moment == "before connecting":
+            go()
+            return connect(*arguments, **more)
+        conn = connect(*arguments, **more)
+        conn.execute("pragma query_only = 1")  # so that its next writing fails
+        go()
+        return conn
+
+    monkeypatch.setattr(connection, "connect", going)
+    append(source, entity("C"))
+    with pytest.raises(DatabaseUnusable, match=f"{db} was {what} while files were followed"):
+        follower.round()
+
+
+def test_a_database_that_goes_right_after_the_first_import(
+    db: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def import_and_go(*arguments: Any) -> ImportSummary:
+        summary = import_sources(*arguments)
+        db.unlink()
+        return summary
+
+    monkeypatch.setattr("datasette_limbic.importing.watching.target.import_sources", import_and_go)
+    with pytest.raises(DatabaseUnusable, match=f"{db} was deleted while files were followed"):
+        Follower(db, source).round()
 
 
 def test_a_full_disk(db: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,7 @@ class Target:
         except (sqlite3.DatabaseError, DatabaseUnusable) as error:
             if _is_locked(error):
                 raise Locked from error
+            self.require()  # SQLite has many words for a file that went in the middle of a round
             if self.path is None or isinstance(error, DatabaseUnusable):
                 raise
             raise connection.unusable(self.path, error) from error
@@ -95,7 +96,10 @@ class Target:
                 if not self.path.exists():  # SQLite says "disk I/O error"
                     raise self._lost() from error
                 raise
-            self.identity = _identity(self.path)
+            try:
+                self.identity = _identity(self.path)
+            except FileNotFoundError as error:
+                raise self._lost() from error
         else:
             with self.opened() as conn:
                 for source in sources:
