@@ -87,9 +87,11 @@ def register_routes() -> list[tuple[str, Any]]:
 
 @hookimpl
 def prepare_jinja2_environment(env: Any) -> None:
+    from . import i18n
     from .views.display import FILTERS
 
     env.filters.update(FILTERS)
+    i18n.install(env)
 
 
 @hookimpl

@@ -20,6 +20,8 @@ MODES = ("hybrid", "semantic", "text")
 STRATEGIES = ("auto", "cosine_heavy", "hybrid_balanced", "limbic_heavy", "limbic")
 RECENCIES = ("access", "activity", "freshest")
 FUSIONS = ("document", "fused")
+LANGUAGES = ("en", "es")
+"""Languages of the pages; each but English has a catalogue in ``locale/``."""
 
 MAX_LIMIT = 100
 MAX_D_MAX = 1_000_000
@@ -65,6 +67,14 @@ class Settings:
     strategy: str = field(default="auto", metadata={"help": ", ".join(STRATEGIES)})
     recency: str = field(default="access", metadata={"help": ", ".join(RECENCIES)})
     fusion: str = field(default="fused", metadata={"help": ", ".join(FUSIONS)})
+    language: str = field(
+        default="auto",
+        metadata={
+            "help": "language of the pages: "
+            + ", ".join(("auto", *LANGUAGES))
+            + " (auto is what the browser asks for)"
+        },
+    )
     consolidation: bool = field(
         default=False, metadata={"help": "let consolidation importance raise importance"}
     )
@@ -238,7 +248,13 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "baseline_share": (0, 1, False),
     "d_max": (1, MAX_D_MAX, True),
 }
-_CHOICES = {"mode": MODES, "strategy": STRATEGIES, "recency": RECENCIES, "fusion": FUSIONS}
+_CHOICES = {
+    "mode": MODES,
+    "strategy": STRATEGIES,
+    "recency": RECENCIES,
+    "fusion": FUSIONS,
+    "language": ("auto", *LANGUAGES),
+}
 
 
 def _checked(key: str, value: Any) -> Any:

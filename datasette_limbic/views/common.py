@@ -15,9 +15,9 @@ from datasette.database import Database
 from datasette.utils import add_cors_headers, tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, connection
+from .. import compat, connection, i18n
 from ..answers import plain, public
-from ..config import Settings
+from ..config import LANGUAGES, Settings
 from ..errors import BadParameter, LimbicError, NotAMemory
 from ..insights.standing import waiting
 from ..plugin import settings_for
@@ -194,7 +194,8 @@ def checked(
         try:
             await compat.require_view(datasette, request.actor, name, tables)
             settings = settings_for(datasette, name)
-            return await answer(Page(datasette, request, db, settings, json_wanted))
+            with i18n.spoken(_language(request, settings, json_wanted)):
+                return await answer(Page(datasette, request, db, settings, json_wanted))
         except Forbidden as error:
             if not json_wanted:
                 raise
@@ -216,6 +217,18 @@ def checked(
     return view
 
 
+def _language(request: Any, settings: Settings, as_json: bool) -> str:
+    """The language to answer in: programs get English; ``_lang`` in the URL has the last word."""
+    if as_json:
+        return i18n.SOURCE
+    asked = request.args.get("_lang")
+    if asked in LANGUAGES:
+        return str(asked)
+    if settings.language != "auto":
+        return settings.language
+    return i18n.preferred(request.headers.get("accept-language", ""))
+
+
 async def render(
     datasette: Datasette, request: Any, template: str, here: Page, data: dict[str, Any]
 ) -> str:
@@ -227,6 +240,8 @@ async def render(
                 "database": here.db.name,
                 "base": here.url(),
                 "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
+                "_static": lambda name: datasette.urls.static_plugins("datasette-limbic", name),
+                "_language": i18n.language(),
                 # a page that answers a form has its twin elsewhere
                 "json_url": data.get("_json_url") or json_url(here),
                 # no link to pages that would answer 403: some ask for more rights than others
@@ -288,6 +303,7 @@ async def failed(
             "base": limbic_url(datasette, name) if name and name in datasette.databases else None,
             "query": (request.args.get("q") or "")[:200],
             "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
+            "_language": i18n.language(),
         },
         request=request,
     )

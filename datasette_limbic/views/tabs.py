@@ -8,6 +8,7 @@ from typing import Any
 from datasette.app import Datasette
 
 from .. import compat, health
+from ..i18n import marked as _
 from ..schema import REPORTED_TABLES, SEARCHED_TABLES
 
 # The log of changes holds words of all that was changed, findings among it.
@@ -37,15 +38,15 @@ class Tab:
 
 
 TABS = (
-    Tab("overview", "Overview", "", SEARCHED_TABLES),
-    Tab("search", "Search", "/search", SEARCHED_TABLES),
-    Tab("review", "Review", "/review", REVIEW_TABLES),
-    Tab("consolidation", "Maintenance", "/consolidation", REPORTED_TABLES),
-    Tab("duplicates", "Duplicates", "/duplicates", REPORTED_TABLES),
-    Tab("health", "Health", "/health", health.GRAPH),
-    Tab("changes", "Changes", "/changes", CHANGES_TABLES),
-    Tab("tuning", "Tuning", "/tuning", TUNING_TABLES),
-    Tab("imports", "Imports", "/imports", IMPORT_TABLES),
+    Tab("overview", _("Overview"), "", SEARCHED_TABLES),
+    Tab("search", _("Search"), "/search", SEARCHED_TABLES),
+    Tab("review", _("Review"), "/review", REVIEW_TABLES),
+    Tab("consolidation", _("Maintenance"), "/consolidation", REPORTED_TABLES),
+    Tab("duplicates", _("Duplicates"), "/duplicates", REPORTED_TABLES),
+    Tab("health", _("Health"), "/health", health.GRAPH),
+    Tab("changes", _("Changes"), "/changes", CHANGES_TABLES),
+    Tab("tuning", _("Tuning"), "/tuning", TUNING_TABLES),
+    Tab("imports", _("Imports"), "/imports", IMPORT_TABLES),
 )
 
 

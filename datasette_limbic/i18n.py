@@ -1,0 +1,104 @@
+"""The language of the pages: what a visitor reads, in the language that the browser asks for.
+
+Every string of a page stands in English in the code or a template, wrapped in ``_`` or
+``{% trans %}``; ``locale/`` has one catalogue a language (GNU gettext). JSON, the command line and
+the log stay English: programs read them.
+"""
+
+from __future__ import annotations
+
+import gettext as stock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .config import LANGUAGES
+
+DOMAIN = "limbic"
+FOLDER = Path(__file__).parent / "locale"
+SOURCE = "en"
+
+_chosen: ContextVar[str] = ContextVar("limbic_language", default=SOURCE)
+
+
+@cache
+def catalogue(language: str) -> stock.NullTranslations:
+    """What is known of a language; English where that is nothing."""
+    return stock.translation(DOMAIN, FOLDER, [language], fallback=True)
+
+
+def language() -> str:
+    """The language of the page that is being made."""
+    return _chosen.get()
+
+
+@contextmanager
+def spoken(chosen: str) -> Iterator[None]:
+    """Make a page in that language."""
+    token = _chosen.set(chosen)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def gettext(message: str) -> str:
+    """``message`` in the language of the page."""
+    # the catalogue keeps its own description under the empty string
+    return catalogue(_chosen.get()).gettext(message) if message else message
+
+
+def ngettext(one: str, many: str, count: Any) -> str:
+    """The form for ``count``, a whole number; any other counts as many."""
+    whole = count if isinstance(count, int) else 2
+    return catalogue(_chosen.get()).ngettext(one, many, whole)
+
+
+def pgettext(context: str, message: str) -> str:
+    """``message`` as it is meant in ``context``: a word with several translations."""
+    return catalogue(_chosen.get()).pgettext(context, message)
+
+
+def npgettext(context: str, one: str, many: str, count: Any) -> str:
+    """``ngettext`` and ``pgettext`` in one."""
+    whole = count if isinstance(count, int) else 2
+    return catalogue(_chosen.get()).npgettext(context, one, many, whole)
+
+
+def marked(message: str) -> str:
+    """``message`` as it is: for constants that are translated where they are shown."""
+    return message
+
+
+def install(env: Any) -> None:
+    """Let the templates of a Jinja environment use ``_`` and ``{% trans %}``."""
+    env.add_extension("jinja2.ext.i18n")
+    env.install_gettext_callables(
+        gettext, ngettext, newstyle=True, pgettext=pgettext, npgettext=npgettext
+    )
+
+
+def preferred(header: str) -> str:
+    """The best of our languages for an ``Accept-Language`` header; English where none is asked for.
+
+    ``es-MX,es;q=0.9,en;q=0.8`` is Spanish: a language is asked for by its first part (RFC 9110).
+    """
+    best, weight = SOURCE, 0.0
+    for part in header[:1000].split(","):
+        tag, _, rest = part.strip().partition(";")
+        found = tag.strip().lower().partition("-")[0]
+        if found == "*":
+            found = SOURCE
+        if found not in LANGUAGES:
+            continue
+        given = rest.strip().partition("=")[2].strip()
+        try:
+            quality = float(given) if given else 1.0
+        except ValueError:
+            continue
+        if weight < quality <= 1:  # of two alike, the one that comes first
+            best, weight = found, quality
+    return best
