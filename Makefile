@@ -7,7 +7,7 @@ SERVE ?= 1
 PORT ?= 8001
 JOBS ?= 2
 
-.PHONY: demo test load bench lint docs clean
+.PHONY: demo test load bench lint docs translations clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -47,6 +47,10 @@ lint: $(VENV)/.tested
 
 docs: $(VENV)/.tested
 	$(BIN)/cog -r docs/*.md
+
+# the catalogues of the pages' strings, in step with the code; names what has no translation yet
+translations: $(VENV)/.tested
+	$(BIN)/python tests/translations.py
 
 clean:
 	rm -rf $(VENV) demo-data build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -86,11 +86,11 @@ def sentences(rng: numpy.random.Generator, count: int) -> list[str]:
     return out
 
 
-def clustered(rng: numpy.random.Generator, count: int, dimension: int) -> Any:
-    """Unit vectors in clusters of neighbouring ids."""
+def clustered(rng: numpy.random.Generator, count: int, dimension: int, spread: float = 0.8) -> Any:
+    """Unit vectors in clusters of neighbouring ids; ``spread`` is noise in lengths of a centre."""
     centres = rng.standard_normal((count // CLUSTER + 1, dimension), dtype="f4")
     rows = centres[numpy.arange(count) // CLUSTER]
-    rows += 0.8 * rng.standard_normal((count, dimension), dtype="f4")
+    rows += spread * rng.standard_normal((count, dimension), dtype="f4")
     rows /= numpy.linalg.norm(rows, axis=1, keepdims=True)
     return rows
 
@@ -133,9 +133,9 @@ def build(
     return found
 
 
-def write_vectors(conn: Any, collection: str, rows: Any) -> None:
+def write_vectors(conn: Any, collection: str, rows: Any, model: str = MODEL) -> None:
     """Store the vectors under the ids 1, 2, … as llm would."""
-    cursor = conn.execute("insert into collections(name, model) values (?, ?)", [collection, MODEL])
+    cursor = conn.execute("insert into collections(name, model) values (?, ?)", [collection, model])
     conn.executemany(
         "insert into embeddings(collection_id, id, embedding, content_hash, updated)"
         " values (?, ?, ?, ?, 0)",

@@ -18,6 +18,7 @@ from benchmarks import (
     acting,
     duplicates,
     importing,
+    pages,
     quality,
     recording,
     searching,
@@ -31,7 +32,7 @@ from benchmarks import (
 
 PARTS = (
     "search", "recording", "writing", "importing", "start", "acting", "duplicates", "quality",
-    "topics", "tuning",
+    "topics", "pages", "tuning",
 )  # fmt: skip
 
 SOME_RUNS = 10
@@ -115,6 +116,9 @@ def main() -> None:
             _print("Indexing, import, sync, start", written)
         if "acting" in parts:
             _print("Actions on large entities", acting.run(folder, quick=quick))
+        if "pages" in parts:
+            entities, repeats = (2_000, 5) if quick else (100_000, 30)
+            _print("Pages", pages.run(folder, entities, repeats), ".1f")
         if "tuning" in parts:
             _print("Tuning: a large log", tuning_speed.run(folder, quick))
     if "duplicates" in parts:

@@ -30,9 +30,9 @@ def startup(datasette: Any) -> Any:
 
 @hookimpl
 def asgi_wrapper(datasette: Any) -> Any:
-    from . import recorder, warming
+    from . import recorder, rights, warming
 
-    return lambda app: recorder.wrap(datasette, warming.wrap(datasette, app))
+    return lambda app: rights.wrap(recorder.wrap(datasette, warming.wrap(datasette, app)))
 
 
 @hookimpl
@@ -120,6 +120,28 @@ def menu_links(datasette: Any, actor: Any) -> Any:
     from .views import links
 
     return links.menu_links(datasette, actor)
+
+
+# the next three are hooks of 1.0 alone
+@hookimpl
+def jump_items_sql(datasette: Any, actor: Any, request: Any) -> Any:
+    from .views import jump
+
+    return jump.jump_items_sql(datasette, actor, request)
+
+
+@hookimpl
+def top_database(datasette: Any, request: Any, database: str) -> Any:
+    from .views import panel
+
+    return panel.top_database(datasette, request, database)
+
+
+@hookimpl
+def top_homepage(datasette: Any, request: Any) -> Any:
+    from .views import panel
+
+    return panel.top_homepage(datasette, request)
 
 
 @hookimpl

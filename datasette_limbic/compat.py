@@ -15,7 +15,7 @@ from datasette.database import Database
 from datasette.utils import StartupError, actor_matches_allow
 from datasette.utils.sqlite import sqlite3
 
-from . import permissions
+from . import permissions, rights
 
 log = logging.getLogger("datasette_limbic")
 
@@ -70,9 +70,12 @@ async def _require_table(
     if ONE_POINT_ZERO:
         from datasette.resources import TableResource
 
-        await datasette.ensure_permission(
-            action="view-table", resource=TableResource(database, table), actor=actor
-        )
+        known = rights.kept(datasette, actor, database)
+        if known is None or not await known.may_view(table):
+            # the first question of a request, or a refusal, which Datasette notes for its log
+            await datasette.ensure_permission(
+                action="view-table", resource=TableResource(database, table), actor=actor
+            )
     else:
         # table, then database, then instance: the first that has an opinion decides, as on
         # Datasette's own table page
@@ -219,3 +222,10 @@ async def add_stored_query(
         hide_sql=False,
         source="datasette-limbic",
     )
+
+
+def jump_sql(sql: str, params: dict[str, Any]) -> Any:
+    """Entries of the jump menu, which is there on 1.0 alone; Datasette's own database runs it."""
+    from datasette.jump import JumpSQL
+
+    return JumpSQL(sql=sql, params=params)

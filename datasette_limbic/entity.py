@@ -2,37 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import schema, scoring, text, times
-from .access_weeks import accesses_by_week
+from . import schema, text, times
 from .config import Settings
+from .entity_signals import factors, rows, signals
 from .errors import UnknownEntity
 
 PAGE = 100
-PARTNERS = 20
-LOG = 20
 LONGEST_NAME = 500
 
-OUT = """select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.valid_to,
+
+def _valid(alias: str) -> str:
+    """SQL: whether a row holds at ``:at``, in the terms of a search's ``as_of``: 0 or 1."""
+    return (
+        f"coalesce(julianday({alias}.valid_to) > julianday(:at), 1)"
+        f" and coalesce(julianday({alias}.valid_from) <= julianday(:at), 1)"
+    )
+
+
+def _ended(alias: str) -> str:
+    """SQL: whether a row was over at ``:at``; one of an end that cannot be read is not."""
+    return f"coalesce(julianday({alias}.valid_to) <= julianday(:at), 0)"
+
+
+OBSERVATIONS = f"""select o.id, o.content, o.kind, o.created_at, o.similarity_flag, o.confidence,
+  o.valid_from, o.valid_to, o.supersedes, {_ended("o")} as ended, {_valid("o")} as valid
+  from observations o where o.entity_id = :id
+  order by {{first}}o.id limit :page offset :skip"""
+OUT = f"""select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.valid_to,
+  {_ended("r")} as ended, {_valid("r")} as valid,
   t.id as entity_id, t.name as entity_name, t.entity_type, t.archived_at
   from relations r join entities t on t.id = r.to_entity where r.from_entity = :id
-  order by r.valid_to is not null, r.relation_type, t.name limit :page offset :skip"""
+  order by {_valid("r")} desc, r.relation_type, t.name, r.id
+  limit :relations_page offset :relations_skip"""
 IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
-
+COUNTS = f"""select
+  (select count(*) from observations where entity_id = :id) as observations,
+  (select count(*) from observations o where o.entity_id = :id and {_valid("o")})
+    as valid_observations,
+  (select count(*) from relations where from_entity = :id) as relations_out,
+  (select count(*) from relations where to_entity = :id) as relations_in,
+  (select count(*) from relations r
+    where (r.from_entity = :id or r.to_entity = :id) and {_valid("r")})
+    as valid_relations,
+  (select count(*) from co_occurrences
+    where entity_a_id = :id or entity_b_id = :id) as partners"""
 LOGGED = "select count(*) from entity_access_log where entity_id = :id"
-
-# Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
-DEGREE = """select count(distinct n.id) from (
-    select to_entity as id, relation_type, valid_to from relations where from_entity = :id
-    union all
-    select from_entity, relation_type, valid_to from relations where to_entity = :id
-  ) r join entities n on n.id = r.id
-  where r.id <> :id and n.archived_at is null and r.relation_type not in ('contiene', 'parte_de')
-    and coalesce(julianday(r.valid_to) > julianday(:now), 1)"""
+TYPES = f"""select 'out' as way, r.relation_type, count(*) as count from relations r
+  where r.from_entity = :id and {_valid("r")} group by 2
+  union all
+  select 'in', r.relation_type, count(*) from relations r
+  where r.to_entity = :id and {_valid("r")} group by 2
+  order by 3 desc, 2"""
 
 
 def entity_detail(
@@ -41,61 +65,77 @@ def entity_detail(
     *,
     settings: Settings | None = None,
     now: str | None = None,
+    as_of: str | None = None,
     page: int = 1,
     size: int = PAGE,
+    relations_page: int = 1,
+    relations_size: int | None = None,
     access_log: bool = True,
 ) -> dict[str, Any]:
     """Everything about one entity, by id or by name.
 
-    Lists longer than ``size`` come a ``page`` at a time. Without ``access_log`` that table is not
-    read, and what would come from it is None. Raises UnknownEntity and NotAMemory.
+    Observations come ``size`` at a time, of which ``page`` is asked for; relations, each way,
+    ``relations_size`` (``size`` where it is None) and ``relations_page``. ``valid`` of each says
+    whether it holds at ``as_of``, which is ``now`` where it is None, in the terms of a search's;
+    with ``as_of`` what holds comes first. Both times as ``times.to_sql`` writes them. Without
+    ``access_log`` that table is not read, and what would come from it is None. Raises
+    UnknownEntity and NotAMemory.
     """
     settings = settings or Settings()
     schema.require_memory(conn)
     column = "id" if isinstance(entity, int) else "name"
-    asked = {"entity": entity if schema.holds(entity) else None}
-    found = _rows(conn, f"select * from entities where {column} = :entity", asked)
+    asked: dict[str, Any] = {"entity": entity if schema.holds(entity) else None}
+    now = now or times.now_sql()
+    asked["at"] = as_of or now
+    found = rows(
+        conn, f"select e.*, {_valid('e')} as valid from entities e where {column} = :entity", asked
+    )
     if not found:
         raise UnknownEntity(
             f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"
         )
     row = found[0]
-    now = now or times.now_sql()
-    args = {"id": row["id"], "page": size, "skip": (page - 1) * size, "now": now}
-    counts = _rows(
-        conn,
-        """select
-        (select count(*) from observations where entity_id = :id) as observations,
-        (select count(*) from relations where from_entity = :id) as relations_out,
-        (select count(*) from relations where to_entity = :id) as relations_in,
-        (select count(*) from co_occurrences
-          where entity_a_id = :id or entity_b_id = :id) as partners""",
-        args,
-    )[0]
+    several = relations_size or size
+    args = {
+        "id": row["id"],
+        "page": size,
+        "skip": (page - 1) * size,
+        "relations_page": several,
+        "relations_skip": (relations_page - 1) * several,
+        "now": now,
+        "at": asked["at"],
+    }
+    counts = rows(conn, COUNTS, args)[0]
     counts["log"] = conn.execute(LOGGED, args).fetchone()[0] if access_log else None
+    first = "valid desc, " if as_of else ""
     return {
         **{key: row[key] for key in ("id", "name")},
         "entityType": row["entity_type"],
         **{k: v for k, v in row.items() if k not in ("id", "name", "entity_type")},
         "counts": counts,
         "page": page,
-        "pages": max(
-            1, -(-max(counts[k] for k in ("observations", "relations_out", "relations_in")) // size)
-        ),
-        "observations": _rows(
-            conn,
-            """select id, content, kind, created_at, similarity_flag, confidence, valid_from,
-            valid_to, supersedes, coalesce(julianday(valid_to) <= julianday(:now), 0) as ended
-            from observations where entity_id = :id
-            order by id limit :page offset :skip""",
-            args,
-        ),
-        "relations_out": _rows(conn, OUT, args),
-        "relations_in": _rows(conn, IN, args),
-        "signals": _signals(conn, args, settings, access_log),
-        "limbic": _factors(conn, row, args, settings),
+        "pages": _pages(counts["observations"], size),
+        "relations_page": relations_page,
+        "relations_pages": _pages(max(counts["relations_out"], counts["relations_in"]), several),
+        "observations": rows(conn, OBSERVATIONS.format(first=first), args),
+        "relations_out": rows(conn, OUT, args),
+        "relations_in": rows(conn, IN, args),
+        "signals": signals(conn, args, settings, access_log),
+        "limbic": factors(conn, row, args, settings),
         "now": now,
+        "as_of": as_of,
     }
+
+
+def relation_types(conn: sqlite3.Connection, entity: int, at: str) -> dict[str, list[Any]]:
+    """How many relations of each type hold at ``at``, the most frequent first, each way.
+
+    ``out`` and ``in``: lists of ``relation_type`` and ``count``.
+    """
+    found: dict[str, list[Any]] = {"out": [], "in": []}
+    for row in rows(conn, TYPES, {"id": entity, "at": at}):
+        found[row.pop("way")].append(row)
+    return found
 
 
 def alike(conn: sqlite3.Connection, name: str) -> list[str]:
@@ -111,112 +151,5 @@ def alike(conn: sqlite3.Connection, name: str) -> list[str]:
     return [row[0] for row in found if text.fts_tokens(str(row[0])) == tokens][:3]
 
 
-def _rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    cursor = conn.execute(sql, args)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
-def _signals(
-    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings, access_log: bool
-) -> dict[str, Any]:
-    access = _rows(
-        conn, "select access_count, last_access from entity_access where entity_id = :id", args
-    )
-    return {
-        "access_count": access[0]["access_count"] if access else 0,
-        "last_access": access[0]["last_access"] if access else None,
-        **(_logged(conn, args) if access_log else dict.fromkeys(("log", "weeks", "outside_weeks"))),
-        "co_occurrences": _partners(conn, args, settings),
-    }
-
-
-def _logged(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
-    """What the access log has on the entity: the last rows, and how many a week."""
-    return {
-        "log": _rows(
-            conn,
-            f"""select query, accessed_at from entity_access_log where entity_id = :id
-            order by accessed_at desc, id desc limit {LOG}""",
-            args,
-        ),
-        **accesses_by_week(conn, args["id"], now=args["now"]),
-    }
-
-
-def _partners(
-    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings
-) -> list[dict[str, Any]]:
-    """What comes up together with the entity most often, and what each pair weighs in ranking.
-
-    ``decay`` is what time has left of it (0 to 1), ``boost`` what it adds to ``cooc_boost``.
-    """
-    partners = _rows(
-        conn,
-        f"""select e.id, e.name, e.archived_at, c.co_count, c.last_co,
-        max(0, cast(c.co_count as integer)) as n from (
-          select entity_b_id as id, co_count, last_co from co_occurrences
-            where entity_a_id = :id
-          union all
-          select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
-        ) c join entities e on e.id = c.id
-        order by n desc, c.last_co desc, e.id limit {PARTNERS}""",
-        args,
-    )
-    p = settings.parameters()
-    for partner in partners:
-        hours = times.hours_since(partner["last_co"], args["now"])
-        # log2(1 + 1) is 1: the term of a single time together is its decay
-        partner["decay"], partner["boost"] = (
-            scoring.cooc_term(
-                count,
-                hours,
-                lambda_hourly=p.lambda_hourly,
-                floor=p.cooc_temporal_floor,
-                unknown=p.unknown_temporal,
-            )
-            for count in (1, partner.pop("n"))
-        )
-    return partners
-
-
-def _factors(
-    conn: sqlite3.Connection, row: Mapping[str, Any], args: Mapping[str, Any], settings: Settings
-) -> dict[str, Any]:
-    """The limbic factors as they are now; importance is measured against the whole memory."""
-    degree = conn.execute(DEGREE, args).fetchone()[0]
-    access = conn.execute(
-        """select coalesce(max(case when entity_id = :id then n end), 0), coalesce(max(n), 0)
-        from (select entity_id, max(0, cast(access_count as integer)) as n from entity_access)""",
-        args,
-    ).fetchone()
-    last = conn.execute(
-        "select last_access from entity_access where entity_id = :id", args
-    ).fetchone()
-    last_access = last[0] if last else None
-    p = settings.parameters()
-    now = args["now"]
-    entity_type = row["entity_type"]
-    # any program may have put bytes into a text column
-    half_life = settings.half_life_days(entity_type if isinstance(entity_type, str) else None)
-    hours = times.hours_since(last_access, now)
-    return {
-        "degree": degree,
-        "importance": scoring.compute_importance(
-            access[0], access[1], degree, beta_deg=p.beta_deg, d_max=p.d_max
-        ),
-        "temporal_factor": scoring.compute_temporal_factor(
-            last_access,
-            row["created_at"],
-            now=now,
-            lambda_hourly=p.lambda_hourly,
-            floor=p.temporal_floor,
-        ),
-        "temporal_score": scoring.temporal_score(
-            row["last_activity_at"], half_life, degree, now=now
-        ),
-        "half_life_days": half_life,
-        "consolidation_importance": scoring.consolidation_importance(
-            access[0], None if hours is None else hours / 24
-        ),
-    }
+def _pages(count: int, size: int) -> int:
+    return max(1, -(-count // size))

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from .config import LANGUAGES
 
 DOMAIN = "limbic"
@@ -71,6 +73,41 @@ def npgettext(context: str, one: str, many: str, count: Any) -> str:
 def marked(message: str) -> str:
     """``message`` as it is: for constants that are translated where they are shown."""
     return message
+
+
+# language → decimal sign, sign between groups of three, digits from which there are groups,
+# space before a per cent sign: as the CLDR has it
+_FIGURES = {"en": (".", ",", 4, ""), "es": (",", ".", 5, "\N{NO-BREAK SPACE}")}
+
+
+def figure(value: float, spec: str = ",") -> str:
+    """A number in the way of the language, after a format as ``format`` takes it.
+
+    ``12,345.5`` is ``12.345,5`` in Spanish, where four digits stand together.
+    """
+    point, group, grouped_from, space = _FIGURES[_chosen.get()]
+    whole, dot, rest = format(value, spec).partition(".")
+    if sum(map(str.isdigit, whole)) < grouped_from:
+        whole = whole.replace(",", "")
+    found = whole.replace(",", group) + (point if dot else "") + rest
+    return found.replace("%", f"{space}%")
+
+
+def counting(one: str, many: str, count: int, **values: Any) -> str:
+    """The form for ``count`` with ``%(n)s``, the count as it is written, and other ``values``."""
+    return ngettext(one, many, count) % {"n": figure(count), **values}
+
+
+def said(value: Any) -> Any:
+    """A word of a fixed list, translated where it is one of ours; anything else as it is."""
+    return gettext(value) if isinstance(value, str) else value
+
+
+def english(text: Any) -> Any:
+    """A sentence that the library made, of which there is English alone: marked as such."""
+    if _chosen.get() == SOURCE:
+        return text
+    return Markup('<span lang="en">{}</span>').format(text)
 
 
 def install(env: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -11,7 +10,7 @@ from datasette.app import Datasette
 from datasette.database import Database
 from datasette.utils.sqlite import sqlite3
 
-from . import compat, connection, derived, permissions, schema, statement
+from . import compat, connection, derived, permissions, rights, schema, statement
 from .config import NAME, Settings
 from .errors import BadParameter
 from .statement import Shape
@@ -195,11 +194,6 @@ def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: 
     return inner
 
 
-# How many of the layers of ``derived`` are asked about: to judge one takes the rights on those
-# before it, which come from here too.
-_judged: ContextVar[int] = ContextVar("limbic_judged")
-
-
 def permission_resources_sql(datasette: Datasette, actor: Any, action: str) -> Any:
     """The same for 1.0, where a view and a trusted query ask for no rights of what they read."""
     if action == "view-query":
@@ -217,35 +211,17 @@ async def _deny_queries(datasette: Datasette, actor: Any) -> Any:
 
 
 async def _deny_tables(datasette: Datasette, actor: Any) -> Any:
-    """What is made of tables that the actor may not view.
-
-    Each table is asked about once; within a request Datasette keeps the answers.
-    """
-    layers = derived.layers()
-    layers = layers[: _judged.get(len(layers))]
-    if not layers:
+    """What is made of tables that the actor may not view."""
+    if rights.asking():
         return None
     denied = []
     for database in await memories(datasette):
-        may: dict[str, bool] = {}
-        for before, layer in enumerate(layers):
-            for name, needed in layer.items():
-                for table in needed:
-                    if table not in may:
-                        may[table] = await _may_view(datasette, actor, database, table, before)
-                if not all(may[table] for table in needed):
-                    denied.append((database, name))
+        if await compat.may_view(datasette, actor, database, ()):
+            names = await (await rights.tables(datasette, actor, database)).denied()
+        else:
+            names = [name for layer in derived.layers() for name in layer]
+        denied += [(database, name) for name in names]
     return compat.deny(denied)
-
-
-async def _may_view(
-    datasette: Datasette, actor: Any, database: str, table: str, layers: int
-) -> bool:
-    token = _judged.set(layers)
-    try:
-        return await compat.may_view(datasette, actor, database, (table,))
-    finally:
-        _judged.reset(token)
 
 
 def hidden_tables(datasette: Datasette) -> dict[str, Any]:

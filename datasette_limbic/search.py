@@ -92,16 +92,18 @@ def answer(
     settings: Settings,
     sql_link: Callable[[str], str] | None = None,
     policy: str = LIMBIC,
+    whole: bool = True,
 ) -> dict[str, Any]:
     """The response of the JSON API for a pool: what ``search`` returns.
 
     ``policy`` BASELINE serves it in the order of base similarity, which is the final score then.
+    Not ``whole``: results without observations, for who reads those to show (``highlights``).
     """
     request, shape, rows = pool.request, pool.shape, pool.rows
     if policy == BASELINE:
         rows = [{**row, "final_score": row["base"]} for row in pool.by_base()]
     results, losers = rows[: request.limit], rows[request.limit :]
-    observations = _observations(conn, [r["id"] for r in results], request)
+    observations = _observations(conn, [r["id"] for r in results], request) if whole else {}
     best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
     floor = settings.floor(settings.model or (_model_of(conn) if shape.vectors else None))
     confident = bool(rows) and (
@@ -129,7 +131,9 @@ def answer(
         "best_cosine_sim": best,
         "confidence_floor": floor,
         "reason": None if rows else _why_empty(conn, request),
-        "results": [_result(r, request, observations.get(r["id"], [])) for r in results],
+        "results": [
+            _result(r, request, observations.get(r["id"], []) if whole else None) for r in results
+        ],
         "sql_url": sql_link(url_query) if sql_link else "?" + url_query,
     }
     if request.explain:

@@ -139,6 +139,30 @@ def _templates_compiled_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _application_made_once() -> Iterator[None]:
+    """One application for all requests to a Datasette, as a server has it.
+
+    Its client makes the whole application anew for each request, and reads the metadata of all
+    installed packages for that: a fifth of the time of the tests of pages. Other plugins, as some
+    tests register, get another application.
+    """
+    from datasette.app import Datasette
+    from datasette.plugins import pm
+
+    make = Datasette.app
+
+    def app(self: Any) -> Any:
+        plugins = frozenset(map(id, pm.get_plugins()))
+        if getattr(self, "_made_app", (None,))[0] != plugins:
+            self._made_app = plugins, make(self)
+        return self._made_app[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Datasette, "app", app)
+        yield
+
+
 @pytest.fixture
 def make_datasette() -> Iterator[Callable[..., Any]]:
     """Datasette on files, with plugin configuration where given; closed after the test."""

@@ -385,7 +385,7 @@ def live(conn: Any, merged: set[int]) -> tuple[set[Any], set[Any]]:
     return {(one(row[0]), row[1]) for row in said}, {t for t in triples if t[0] != t[1]}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(links=_LINKS, said=_SAID, others=st.sets(st.integers(2, 5), min_size=1, max_size=3))
 def test_nothing_that_holds_is_lost_and_all_comes_back(
     bare: Any, links: list[Any], said: list[Any], others: set[int]

@@ -504,7 +504,7 @@ def scores(conn: Any, number: int) -> dict[str, Any]:
 
 
 PROPERTY = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

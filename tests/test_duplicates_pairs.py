@@ -259,7 +259,7 @@ def by_hand(observations: list[Observation], vectors: Any) -> list[Pair]:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_same_as_judging_each_pair(data: st.DataObject) -> None:
     observations = []
     # few and different texts to an entity: neither lists nor the same text more than once
@@ -286,7 +286,7 @@ LIST = [*PHRASES, *(f"The flat costs {price} euros" for price in range(960, 990,
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_those_of_some_alone_are_the_same(data: st.DataObject) -> None:
     """Lists and repeated texts among them: what is left out depends on others."""
     texts = data.draw(st.lists(st.tuples(st.integers(1, 2), st.sampled_from(LIST)), max_size=14))

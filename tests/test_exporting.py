@@ -694,7 +694,7 @@ def graphs(draw: st.DrawFn) -> list[tuple[str, list[Any]]]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=graphs())
 def test_any_graph_comes_back(rows: list[tuple[str, list[Any]]], tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def live_parts(graph: networkx.Graph, live: set[int]) -> int:
 
 
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(drawn=graphs())
 def test_against_every_way(memory: Any, drawn: Any) -> None:
@@ -113,7 +113,7 @@ def sides_of(bridge: Any, graph: Any, live: set[int], archived: set[int]) -> lis
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(drawn=graphs())
 def test_what_archiving_would_cut_apart(memory: Any, drawn: Any) -> None:

@@ -30,10 +30,6 @@ def drawn(**changed: Any) -> dict[str, Any]:
     return found
 
 
-def brightness(fill: str) -> int:
-    return sum(int(fill[i : i + 2], 16) for i in (1, 3, 5))
-
-
 @pytest.mark.parametrize("given", [None, surface(ndcg=[[None, None]] * 3)])
 def test_nothing_to_draw(given: Any) -> None:
     assert heat_map.heat_map(given) is None
@@ -60,31 +56,30 @@ def test_cells_lie_in_rows_of_beta_sal_and_columns_of_gamma() -> None:
     assert [column["text"] for column in found["columns"]] == ["0.01", "0.1"]
 
 
-def test_the_higher_the_darker() -> None:
+def test_the_higher_the_deeper() -> None:
     cells = drawn()["cells"]
     value = [0.4, 0.5, 0.45, 0.55, 0.6, 0.5]
     order = sorted(range(6), key=lambda i: value[i])
-    shades = [brightness(cells[i]["fill"]) for i in order]
-    assert shades == sorted(shades, reverse=True)
+    shades = [cells[i]["depth"] for i in order]
+    assert shades == sorted(shades)
     assert len(set(shades)) == 5  # two are the same
-    swatches = [brightness(each["fill"]) for each in drawn()["swatches"]]
-    assert swatches == sorted(set(swatches), reverse=True)
+    swatches = [each["depth"] for each in drawn()["swatches"]]
+    assert swatches == sorted(set(swatches))
     assert (swatches[0], swatches[-1]) == (shades[0], shades[-1])
 
 
-@pytest.mark.parametrize("share", [-1.0, 0.0, 0.25, 0.5, 0.999, 1.0, 2.0])
-def test_every_share_has_a_colour(share: float) -> None:
-    fill = heat_map.colour(share)
-    assert len(fill) == 7
-    ends = [brightness(heat_map.colour(end)) for end in (1.0, 0.0)]
-    assert ends[0] <= brightness(fill) <= ends[1]
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(-1.0, 0.08), (0.0, 0.08), (0.25, 0.31), (0.5, 0.54), (1.0, 1.0), (2.0, 1.0)],
+)
+def test_the_lowest_is_seen_and_the_highest_is_full(share: float, expected: float) -> None:
+    assert heat_map.depth(share) == expected
 
 
-def test_a_flat_surface_is_of_one_colour_and_an_unknown_cell_of_none() -> None:
+def test_a_flat_surface_is_of_one_depth_and_an_unknown_cell_of_none() -> None:
     found = drawn(ndcg=[[0.5, 0.5], [0.5, None], [0.5, 0.5]])
-    fills = [cell["fill"] for cell in found["cells"]]
-    assert fills.count(heat_map.UNKNOWN) == 1
-    assert len(set(fills)) == 2
+    depths = [cell["depth"] for cell in found["cells"]]
+    assert depths == [0.54, 0.54, 0.54, None, 0.54, 0.54]
     assert found["cells"][3]["title"].endswith("not known")
     assert found["table"]["rows"][1]["cells"][1]["text"] == "–"
     assert (found["low"], found["high"]) == ("0.5000", "0.5000")

@@ -311,7 +311,9 @@ async def test_pages_of_an_entity(demo_db: Path, make_datasette: Any) -> None:
     for value in ("yesterday", LONG, "%00"):
         _, body = await both(datasette, base(demo_db) + "/entity/1", f"now={value}", 400)
         assert body["error"].startswith("now is ")
-    await both(datasette, base(demo_db) + "/entity/1", "page=10000000&foo=1")
+    await both(datasette, base(demo_db) + "/entity/1", "page=10000000")
+    _, body = await both(datasette, base(demo_db) + "/entity/1", "foo=1", 400)
+    assert body["error"].startswith("unknown argument foo: ")
 
 
 # -- names ------------------------------------------------------------------------------------

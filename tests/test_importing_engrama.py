@@ -696,7 +696,7 @@ _KEYS = st.text(max_size=4) | st.sampled_from(
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
 )
 @given(
     st.dictionaries(_KEYS, _VALUES, max_size=8),

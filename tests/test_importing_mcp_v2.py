@@ -743,7 +743,7 @@ def databases(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=databases(), indexed=st.booleans())
 def test_any_rows_are_read_once_each(

@@ -244,7 +244,7 @@ def test_progress_counts_every_byte(tmp_path: Path) -> None:
         assert sum(seen) == path.stat().st_size
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=200), st.text('{}[]",: \nabné1\\', max_size=80)))
 def test_no_input_stops_the_readers(data: bytes | str) -> None:
     for read in (lines, document):

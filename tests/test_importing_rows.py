@@ -249,7 +249,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(JSON, st.sampled_from([None, "entities", "relations"]))
 def test_any_value_is_read_or_rejected(value: Any, section: str | None) -> None:
     found = parse_row(value, section, Notes())

@@ -807,7 +807,7 @@ def reused(tmp_path_factory: pytest.TempPathFactory) -> Any:
     conn.close()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ROW, max_size=14), st.booleans())
 def test_random_rows_never_raise_add_up_and_repeat_without_effect(
     reused: Any, rows: list[Any], create_missing: bool

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_helpers import ONE_POINT_ZERO, as_actor, base, get, get_json, links, rows, write
+from view_helpers import (
+    ONE_POINT_ZERO,
+    as_actor,
+    base,
+    get,
+    get_json,
+    links,
+    rows,
+    text_of,
+    write,
+)
 
 from datasette_limbic import connection
 
@@ -27,7 +37,8 @@ async def test_database_page_leads_to_overview_and_search(
     demo_db: Path, make_datasette: Any
 ) -> None:
     found = links((await get(make_datasette(demo_db), f"/{demo_db.stem}")).text)
-    assert found.count(base(demo_db)) == 2  # menu and actions
+    # menu and actions, and on 1.0 the panel
+    assert found.count(base(demo_db)) == (3 if ONE_POINT_ZERO else 2)
     assert base(demo_db) + "/search" in found
 
 
@@ -255,3 +266,105 @@ async def test_no_page_of_ours_links_to_one_that_is_refused(
                 code = (await get(datasette, link)).status_code
                 assert code in (200, 302), (path, link, code)
     assert given >= 3
+
+
+NAME = "a db.of 'mine' & <b>"
+
+
+@pytest.fixture
+def odd_db(demo_db: Path) -> Path:
+    """A memory whose name has to be escaped everywhere."""
+    return demo_db.rename(demo_db.with_name(f"{NAME}.db"))
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no room for it")
+async def test_the_panel_searches_the_memory(odd_db: Path, make_datasette: Any) -> None:
+    settings = {"base_url": "/prefix/"}
+    datasette = make_datasette(odd_db, settings=settings, memory=True)
+    own = str(datasette.urls.database(NAME))
+    for page in ("/", own.removeprefix("/prefix")):
+        html = (await get(datasette, page)).text
+        assert html.count('role="search"') == 1
+        assert f'action="{own}/-/limbic/search"' in html
+        assert "65 entities, 403 observations." in text_of(html)
+        assert "<b>" not in html
+        assert "style=" not in html[html.index('<section lang="en"') : html.index("</section>")]
+    found = text_of((await get(datasette, "/?_lang=es")).text)
+    assert "65 " in found
+    assert "limbic-panel" not in (await get(datasette, "/_memory")).text
+
+
+@pytest.mark.parametrize("broken", ["denied", "unreadable", "no memory"])
+async def test_no_panel_and_no_entries_where_there_is_nothing_to_see(
+    broken: str, demo_db: Path, make_datasette: Any
+) -> None:
+    metadata = None
+    if broken == "denied":
+        denial = {"tables": {"observations": {"allow": {"id": "root"}}}}
+        metadata = {"databases": {demo_db.stem: denial}}
+    if broken == "no memory":
+        write(demo_db, ("alter table entities rename to things", []))
+    datasette = make_datasette(demo_db, metadata=metadata)
+    if broken == "unreadable":
+        await get(datasette, "/")  # a memory, as far as is known
+        write(demo_db, ("alter table entities rename to things", []))
+    for page in ("/", f"/{demo_db.stem}"):
+        response = await get(datasette, page)
+        assert response.status_code == 200
+        assert "limbic-panel" not in response.text
+    if ONE_POINT_ZERO:
+        found = await get_json(datasette, "/-/jump?q=elena")
+        assert [each for each in found["matches"] if each["type"] == "entity"] == []
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no jump menu")
+async def test_the_jump_menu_finds_entities_and_memories(
+    odd_db: Path, empty_db: Path, make_datasette: Any
+) -> None:
+    write(odd_db, ("update entities set name = ? where id = 40", [HOSTILE_NAME]))
+    datasette = make_datasette(odd_db, empty_db, settings={"base_url": "/prefix/"})
+
+    async def found(typed: str) -> list[tuple[str, str, str]]:
+        response = await datasette.client.get("/-/jump", params={"q": typed})
+        body = response.json()
+        assert response.status_code == 200
+        return [
+            (each["type"], each["name"], each["url"])
+            for each in body["matches"]
+            if each["type"] in ("entity", "memory")
+        ]
+
+    await datasette.invoke_startup()
+    own = str(datasette.urls.database(NAME)) + "/-/limbic"
+    [(entity,)] = rows(odd_db, "select id from entities where name = 'Elena Marqués'")
+    for typed in ("elena", "Elena Marqués", "marques", "MARQ"):
+        assert ("entity", "Elena Marqués", f"{own}/entity/{entity}") in await found(typed), typed
+    assert ("entity", HOSTILE_NAME[:200], f"{own}/entity/40") in await found("<script>")
+    assert [each for each in await found("") if each[0] == "entity"] == []
+    assert {each[2] for each in await found("memory")} >= {own, "/prefix/empty/-/limbic"}
+    page = await datasette.client.get(f"{own.removeprefix('/prefix')}/entity/{entity}")
+    assert page.status_code == 200
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no jump menu")
+async def test_names_are_for_whom_may_view_them_also_in_the_jump_menu(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    denial = {"tables": {"entities": {"allow": {"id": "root"}}}}
+    datasette = make_datasette(demo_db, metadata={"databases": {demo_db.stem: denial}})
+    assert "Elena" not in (await get(datasette, "/-/jump?q=elena")).text
+    assert "Memory" not in (await get(datasette, "/-/jump?q=memory")).text
+    root = as_actor(datasette, {"id": "root"})
+    assert "Elena" in (await get(datasette, "/-/jump?q=elena", cookies=root)).text
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no jump menu")
+async def test_a_name_that_takes_too_long_leaves_the_menu_as_it_is(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+    monkeypatch.setattr(
+        "datasette_limbic.views.jump.named", lambda conn, _: conn.execute(endless).fetchall()
+    )
+    found = await get_json(make_datasette(demo_db), "/-/jump?q=demo")
+    assert {"database", "table", "memory"} <= {each["type"] for each in found["matches"]}

@@ -72,6 +72,7 @@ def test_every_public_name_is_there(name):
         "queries/search.sql",
         "demo/memory.jsonl",
         "demo/history.jsonl",
+        "locale/es/LC_MESSAGES/limbic.mo",
     ],
 )
 def test_data_files_are_reachable(path):

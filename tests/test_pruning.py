@@ -475,7 +475,7 @@ def shared_conn(tmp_path_factory):
     conn.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     searches=st.lists(_times(), max_size=12),
     ratings=st.lists(_times(), max_size=12),

@@ -479,7 +479,7 @@ def model(uses: Any) -> tuple[Any, Any, Any]:
     return access, pairs, last
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(uses=USES, order=st.randoms(use_true_random=False), cut=st.integers(1, 5))
 def test_any_sequence_comes_to_the_sums(eight_master, tmp_path_factory, uses, order, cut):
     """Whatever the order and however they are batched."""

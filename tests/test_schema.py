@@ -346,7 +346,7 @@ actions = st.lists(
 
 
 @settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(actions)
 def test_any_sequence_of_writes_keeps_the_text_index_true(tmp_path_factory, steps):

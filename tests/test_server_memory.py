@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import subprocess
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import pytest
 from datasette.utils.sqlite import sqlite3
 from exporting_helpers import mcp
 from importing_helpers import entity, graph, new_memory, relation
+from npm_packages import installed
 
 from datasette_limbic.importing import import_files
 
@@ -26,37 +25,13 @@ pytestmark = pytest.mark.slow
 
 VERSIONS = ("2026.8.31", "2025.8.4")
 PACKAGE = "@modelcontextprotocol/server-memory"
-INSTALL_S, ANSWER_S = 180, 30
+ANSWER_S = 30
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
 def program(request: pytest.FixtureRequest) -> Path:
     """The server of one version, installed once for all runs, or a skip that says why."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node and npm are needed to run the official memory server")
-    cache = Path(os.environ["LIMBIC_TESTS_CACHE"]) / f"datasette-limbic-server-memory-{os.getuid()}"
-    cache.mkdir(mode=0o700, exist_ok=True)
-    if cache.stat().st_uid != os.getuid():
-        pytest.skip(f"{cache} belongs to somebody else")
-    folder = cache / request.param
-    main = folder / "node_modules" / PACKAGE / "dist" / "index.js"
-    if not main.exists():
-        fresh = Path(tempfile.mkdtemp(dir=cache))
-        command = [
-            "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
-            "--prefix", str(fresh), f"{PACKAGE}@{request.param}",
-        ]  # fmt: skip
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
-            failed = done.returncode and done.stderr.strip().split("\n")[-1]
-        except (subprocess.TimeoutExpired, OSError) as error:
-            failed = str(error)
-        if failed:
-            shutil.rmtree(fresh, ignore_errors=True)
-            pytest.skip(f"the official memory server could not be installed: {failed}")
-        if not folder.exists():
-            fresh.rename(folder)
-    return main
+    return installed(PACKAGE, request.param) / "dist" / "index.js"
 
 
 class Server:

@@ -625,7 +625,7 @@ def _pools(draw: st.DrawFn) -> tuple[tuple[Any, ...], ...]:
     probability=st.floats(reading.LEAST_CHANCE, 1),
     query=st.text(min_size=1).filter(lambda text: text.strip("\x00").strip()),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_was_written_is_read(
     master, pools, limit, beta, gamma, unknown, strategy, policy, probability, query
 ):

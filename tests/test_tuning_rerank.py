@@ -155,7 +155,7 @@ def logs(draw: Any) -> Any:
     return log_of(searches)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(log=logs(), k=st.integers(1, 10), budget=st.sampled_from([1, 20, 1 << 20]))
 def test_places_are_those_of_scikit_learn(log: Any, k: int, budget: int) -> None:
     """DCG from the places of the labelled is ``dcg_score``, ties averaged, in any blocks."""

@@ -600,7 +600,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(STEPS)
 @example([("apply", 1, 1), ("apply", 2, 2), ("back",), ("back to", 2), ("back",), ("back",)])

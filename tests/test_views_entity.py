@@ -92,9 +92,9 @@ async def test_long_lists_are_paged(demo_db: Path, make_datasette: Any) -> None:
     )
     datasette = make_datasette(demo_db)
     seen: list[int] = []
-    for page in (1, 2, 3):
+    for page in range(1, 7):
         body = await get_json(datasette, f"{base(demo_db)}/entity/2.json?page={page}")
-        assert (body["page"], body["pages"]) == (page, 3)
+        assert (body["page"], body["pages"]) == (page, 6)
         seen += [o["id"] for o in body["observations"]]
     assert len(seen) == len(set(seen)) == body["counts"]["observations"]
     first = (await get(datasette, f"{base(demo_db)}/entity/2")).text
@@ -102,7 +102,7 @@ async def test_long_lists_are_paged(demo_db: Path, make_datasette: Any) -> None:
     assert 'rel="prev"' not in first
     beyond = (await get(datasette, f"{base(demo_db)}/entity/2?page=99")).text
     assert "No more on this page." in beyond
-    assert 'href="?page=3" rel="prev"' in beyond
+    assert 'href="?page=6" rel="prev"' in beyond
 
 
 async def test_now_moves_the_recency(demo_db: Path, make_datasette: Any) -> None:
@@ -280,7 +280,7 @@ async def test_partners_fade_as_they_do_in_ranking(demo_db: Path, make_datasette
         [120 * decays[4], 30, 6], abs=0.01
     )
     assert "2 times, last 2026-11-29" in text_of(part)
-    assert text_of(page).count("archived") == 1  # Kafka trial
+    assert text_of(part).count("archived") == 1  # Kafka trial
 
 
 async def test_ratings_are_shown_to_whom_may_see_them_alone(
@@ -350,6 +350,8 @@ async def test_how_an_entity_stands_in_the_reports(demo_db: Path, make_datasette
         "pairs": {"duplicate": 0, "contradiction": 0, "look": 0},
         "split": {"status": "split", "split_score": candidate["split_score"]},
         "changed_since": False,
+        "topics": [{key: topic[key] for key in ("label", "size")} for topic in candidate["topics"]],
+        "waiting": {"count": 0, "insights": []},
     }
     page = (await get(datasette, large)).text
     assert "large: 34 observations, threshold 25" in text_of(page)
@@ -417,9 +419,9 @@ async def test_a_flag_says_what_the_observation_is_like(demo_db: Path, make_data
     assert by_id[9001]["similar_to"] is by_id[9003]["similar_to"] is None
     assert not [key for row in body["observations"] for key in row if key.startswith("_")]
     page = (await get(datasette, url)).text
-    [title] = re.findall(r'href="#observation-9001" title="([^"]*)">similar to 9001<', page)
-    assert html.unescape(title).startswith(f"Like observation 9001: {text[:200]}")
-    assert html.unescape(title).endswith("…")
+    [title] = re.findall(r'href="#observation-9001" title="([^"]*)">duplicate of #9001<', page)
+    assert html.unescape(title) == text[:99] + "…"
+    assert ">duplicate of #9002<" in page.split('id="observation-9001"')[1].split("</li>")[0]
     marked = page.split('id="observation-9003"')[1].split("</li>")[0]
     assert "which one is not known" in marked
     assert ">similar<" in marked
@@ -436,10 +438,10 @@ async def test_what_it_is_like_may_be_on_another_page(empty_db: Path, make_datas
         ("insert into observations(id, entity_id, content) values (900, 1, 'The same words')", []),
     )
     kept(empty_db)
-    page = (await get(make_datasette(empty_db), f"{base(empty_db)}/entity/1?page=2")).text
+    page = (await get(make_datasette(empty_db), f"{base(empty_db)}/entity/1?page=3")).text
     marked = page.split('id="observation-900"')[1].split("</li>")[0]
     assert links(marked) == [f"{base(empty_db)}/duplicates/1"]
-    assert "similar to 1<" in marked
+    assert "duplicate of #1<" in marked
 
 
 async def test_maintenance_is_shown_to_whom_may_see_it_alone(
@@ -472,3 +474,24 @@ async def test_an_archived_entity_wants_no_splitting(demo_db: Path, make_dataset
     url = f"{base(demo_db)}/entity/{number}"
     found = (await get_json(make_datasette(demo_db), url + ".json"))["maintenance"]
     assert (found["observations"], found["size"], found["split"]) == (34, None, None)
+
+
+def test_one_entity_has_changed_where_the_list_of_all_has_it(demo_db: Path) -> None:
+    kept(demo_db)
+    write(
+        demo_db,
+        ("update limbic_reports set computed_at = '2020-01-01'", []),
+        ("delete from limbic_report_pending", []),
+        ("update observations set valid_to = '2021-01-01' where entity_id = 2", []),
+        ("update observations set valid_from = '2021-01-01' where entity_id = 3", []),
+        ("update observations set valid_to = '2019-01-01' where entity_id = 4", []),
+        ("update observations set valid_to = '2999-01-01' where entity_id = 5", []),
+        ("delete from limbic_report_pending where entity_id <> 6", []),
+        ("insert into observations(entity_id, content) values (6, 'new')", []),
+    )
+    conn = connection.connect(demo_db, readonly=True)
+    every = [row[0] for row in conn.execute("select id from entities")]
+    found = {number for number in every if keeping.has_changed(conn, number)}
+    assert found == keeping.changed(conn)
+    assert found & {2, 3, 4, 5, 6} == {2, 3, 6}
+    conn.close()

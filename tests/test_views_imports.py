@@ -287,7 +287,7 @@ async def test_more_rejects_than_the_log_keeps(
     )
     assert ("were rejected and" in words) is (said is not None)
     assert (said or "") in words
-    assert ("the log keeps the first 10,000" in words) is full
+    assert ("The log keeps the first 10,000 of a file." in words) is full
 
 
 async def test_the_limit_that_the_page_names_is_that_of_an_import() -> None:

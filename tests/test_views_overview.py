@@ -6,6 +6,7 @@ import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 from view_helpers import (
@@ -21,7 +22,7 @@ from view_helpers import (
     write,
 )
 
-from datasette_limbic import connection, recorder, serving, times
+from datasette_limbic import connection, glance, recorder, serving, times
 from datasette_limbic.reports import keeping
 from datasette_limbic.status import status
 from datasette_limbic.views import tabs
@@ -573,6 +574,7 @@ async def test_nothing_of_it_for_whom_may_not_view_the_tables(
 TAB_PATHS = {
     "": "Overview",
     "/search": "Search",
+    "/graph": "Map",
     "/review": "Review",
     "/consolidation": "Maintenance",
     "/duplicates": "Duplicates",
@@ -619,7 +621,7 @@ async def test_no_table_is_asked_for_twice_for_the_tabs(
 
     monkeypatch.setattr("datasette_limbic.views.tabs.compat.may_view", noted)
     found = await tabs.shown(make_datasette(demo_db), None, demo_db.stem)
-    names = ["overview", "search", "health", "changes", "tuning", "imports"]
+    names = ["overview", "search", "graph", "health", "changes", "tuning", "imports"]
     assert [tab.name for tab in found] == names
     assert len(asked) == len(set(asked))
     assert "limbic_duplicates" not in asked  # one refusal is enough
@@ -682,3 +684,208 @@ async def test_what_a_visitor_may_not_view_is_left_out(
     assert ("needs the right to view limbic_parameters" in text_of(response.text)) is (
         table == "limbic_parameters"
     )
+
+
+# -- what is in it, and what stands where a part of it fails --------------------------------------
+
+
+async def test_growth_activity_and_lists_are_shown_as_the_twin_has_them(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    datasette = make_datasette(demo_db)
+    url = base(demo_db)
+    body = await get_json(datasette, url + ".json")
+    html = (await get(datasette, url)).text
+    words = text_of(html)
+    assert body["errors"] == {}
+    periods = body["growth"]["periods"]
+    assert periods[-1]["entities_total"] == body["counts"]["entities"]
+    for period in periods:
+        row = f"{period['from'][:7]} {period['entities']} {period['entities_total']} "
+        assert row + f"{period['observations']} {period['observations_total']} " in words
+    assert sum(week["searches"] for week in body["activity"]["weeks"]) == 3
+    week = body["activity"]["weeks"][-1]
+    assert f"{week['week']} {week['accesses']} {week['searched']} {week['opened']} 3 " in words
+    for name in ("hubs", "newest", "most_used"):
+        assert len(body[name]) == 8
+        for each in body[name]:
+            assert f"{url}/entity/{each['id']}" in links(html)
+    for finding in body["health"]["findings"]:
+        assert f"{url}/health?list={finding['name']}" in links(html)
+    assert body["health"]["whole"] is True
+    report = await get_json(datasette, url + "/health.json")
+    assert body["health"]["counts"] == report["counts"]
+    # each example is a search that finds what it names, first
+    examples = re.search(r'limbic-examples">(.*?)</p>', html, re.S)
+    assert examples is not None
+    for link in links(examples[1]):
+        path, _, query = link.partition("?")
+        answer = await get_json(datasette, f"{path}.json?{query}&mode=text")
+        [name] = re.findall(r"q=([^&]*)", query)
+        assert answer["results"][0]["name"] == unquote_plus(name)
+    for svg in re.findall(r'<svg class="limbic-chart".*?</svg>', html, re.S):
+        [title], [desc] = (
+            re.findall(rf'aria-{a}="([^"]*)"', svg) for a in ("labelledby", "describedby")
+        )
+        assert f'id="{title}"' in html
+        assert f'<desc id="{desc}">' in svg
+    assert html.count('class="limbic-chart"') == 4
+
+
+async def test_a_large_memory_is_looked_through_quickly(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datasette_limbic.glance.SMALL", 10)
+    datasette = make_datasette(demo_db)
+    found = (await get_json(datasette, base(demo_db) + ".json"))["health"]
+    assert found["whole"] is False
+    assert {each["name"] for each in found["findings"]} <= set(glance.QUICK)
+    assert found["looked_for"] == len(glance.QUICK)
+    words = text_of((await get(datasette, base(demo_db))).text)
+    assert "This memory is large, so only what is quick was looked for here." in words
+
+
+# what is done to the file → parts that cannot be read then
+FAILURES = {
+    "alter table limbic_searches rename to gone": {"signals", "activity", "health"},
+    "alter table limbic_duplicates rename to gone": {"review", "health"},
+    "update limbic_indexes set rejected = 'no json'": {"vectors"},
+    "alter table limbic_settings rename column value to gone": {"settings", "review", "health"},
+    "drop table limbic_imports": {"counts", "health"},
+    "alter table relations rename column to_entity to gone": {"hubs", "health", "review"},
+}
+
+
+@pytest.mark.parametrize("statement", FAILURES)
+async def test_a_part_that_fails_says_so_and_the_rest_stands(
+    statement: str, demo_db: Path, make_datasette: Any
+) -> None:
+    # views and triggers of the table stay as they are, and fail too
+    write(demo_db, ("pragma legacy_alter_table = on", []), (statement, []))
+    datasette = make_datasette(demo_db)
+    body = await get_json(datasette, base(demo_db) + ".json")
+    failed = set(body["errors"])
+    assert failed
+    assert failed <= FAILURES[statement]
+    assert body["counts"]["entities"] == 65
+    for name in failed - {"counts"}:
+        assert body[name] is None, name
+    response = await get(datasette, base(demo_db))
+    assert response.status_code == 200
+    words = text_of(response.text)
+    assert "What could not be read" in words
+    for name, reason in body["errors"].items():
+        assert reason
+        assert reason in words, name
+    assert "Growth" in words
+    assert "Elena" in words
+
+
+async def test_nothing_fails_unseen(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part by itself, whatever is wrong with it."""
+    parts = {
+        "growth": "over_time.growth",
+        "activity": "over_time.activity",
+        "hubs": "leading.hubs",
+        "newest": "leading.newest",
+        "most_used": "leading.most_used",
+        "health": "health_report",
+    }
+    datasette = make_datasette(demo_db)
+    for name, function in parts.items():
+        with monkeypatch.context() as patch:
+
+            def fail(*_: Any, **__: Any) -> None:
+                raise ValueError("<b>broken")
+
+            patch.setattr(f"datasette_limbic.glance.{function}", fail)
+            body = await get_json(datasette, base(demo_db) + ".json")
+            assert body["errors"] == {name: "<b>broken"}
+            assert body[name] is None
+            html = (await get(datasette, base(demo_db))).text
+            assert "&lt;b&gt;broken" in html
+            assert "<b>broken" not in html
+        write(demo_db, ("update entities set confidence = confidence / 2 where id = 1", []))
+
+
+@pytest.mark.parametrize("table", ["entity_access_log", "limbic_searches"])
+async def test_activity_of_a_log_is_for_whom_may_view_it(
+    table: str, demo_db: Path, make_datasette: Any
+) -> None:
+    used(demo_db)
+    only_root = {"databases": {demo_db.stem: {"tables": {table: {"allow": {"id": "root"}}}}}}
+    datasette = make_datasette(demo_db, metadata=only_root)
+    root = {"cookies": as_actor(datasette, {"id": "root"})}
+    keys = {"entity_access_log": "accesses", "limbic_searches": "searches"}
+    # whoever may see it first leaves nothing to the others
+    for options in (root, {}, root):
+        weeks = (await get_json(datasette, base(demo_db) + ".json", **options))["activity"]["weeks"]
+        shown = {key for key in keys.values() if weeks[-1][key] is not None}
+        assert shown == (set(keys.values()) if options else set(keys.values()) - {keys[table]})
+        words = text_of((await get(datasette, base(demo_db), **options)).text)
+        title = {"accesses": "found by a search", "searches": "3 searches in 26 weeks"}[keys[table]]
+        assert (title in words) is bool(options)
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "x" * 10_000,
+    "\u202e right to left",
+    "NUL \0 \"quoted' &amp;",
+    "   ",
+)
+
+
+async def test_hostile_names_and_types_are_harmless(demo_db: Path, make_datasette: Any) -> None:
+    for number, name in enumerate(HOSTILE, 3):
+        write(
+            demo_db,
+            ("update entities set name = ?, entity_type = ? where id = ?", [name, name, number]),
+            ("update entities set archived_at = null where id = ?", [number]),
+            ("replace into entity_access(entity_id, access_count) values (?, 900)", [number]),
+        )
+    html = (await get(make_datasette(demo_db), base(demo_db))).text
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "x" * 500 not in html.replace("type=" + "x" * 10_000, "")
+    assert "\0" not in html
+    assert "unnamed (#7)" in html
+    assert html.count("\u202e") == html.count("<bdi>\u202e") + html.count('\u202e right to left"')
+    assert len(html.encode()) < 150_000
+
+
+def statements(path: Path) -> int:
+    found: list[str] = []
+    with closing(connection.connect(path, readonly=True)) as conn:
+        conn.set_trace_callback(found.append)
+        glance.glance(conn)
+    # those with two hyphens are parts of others
+    return sum(not statement.startswith("--") for statement in found)
+
+
+def test_the_number_of_statements_does_not_depend_on_the_rows(demo_db: Path) -> None:
+    before = statements(demo_db)
+    write(
+        demo_db,
+        (
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
+            " insert into entities(name, entity_type)"
+            " select 'new ' || i, 'Type ' || (i % 90) from n",
+            [],
+        ),
+        (
+            "insert into relations(from_entity, to_entity, relation_type)"
+            " select e.id, f.id, 'knows' from entities e, entities f"
+            " where e.id > 100 and f.id between 100 and 110 and e.id <> f.id",
+            [],
+        ),
+        (
+            "insert into observations(entity_id, content)"
+            " select id, 'about ' || name from entities",
+            [],
+        ),
+    )
+    assert statements(demo_db) <= before

@@ -182,8 +182,13 @@ async def test_the_form_keeps_what_was_given_and_pins_nothing_else(
     form = await get_json(datasette, url(demo_db, ".json", **sent, now=NOW))
     assert form == plain
     page = (await get(datasette, url(demo_db, q="x", gamma="0.5", strategy="limbic"))).text
-    assert 'name="gamma" min="0" max="10" step="any" value="0.5"' in page
-    assert "<option selected>limbic</option>" in page
+    assert 'name="gamma" min="0" max="0.5" step="any" value="0.5"' in page
+    assert '<option value="limbic" selected>' in page
+    # a new query keeps what the sliders are at
+    form = page.split('role="search"')[1].split("</form>")[0]
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    assert hidden == {"strategy": "limbic", "gamma": "0.5"}
+    page = (await get(datasette, url(demo_db, q="x", mode="text"))).text
     assert '<details class="limbic-options" open>' in page
 
 
@@ -201,7 +206,9 @@ async def test_settings_of_the_plugin_count(demo_db: Path, make_datasette: Any) 
     assert (body["limit"], body["strategy"]) == (4, "limbic")
     body = await get_json(datasette, url(demo_db, ".json", q="paella", limit=2))
     assert len(body["results"]) == 2
-    assert "default (limbic)" in (await get(datasette, url(demo_db, q="paella"))).text
+    page = (await get(datasette, url(demo_db, q="paella"))).text
+    assert '<option value="limbic" selected>' in page
+    assert "in force limbic" in text_of(page)
 
 
 async def test_as_of_shows_what_held_then(demo_db: Path, make_datasette: Any) -> None:

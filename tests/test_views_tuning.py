@@ -42,7 +42,7 @@ from datasette_limbic import connection, permissions
 from datasette_limbic.tuning import report as reports
 from datasette_limbic.tuning import state, versions
 from datasette_limbic.tuning.ranges import parse_range
-from datasette_limbic.views import retuning, tuning, working
+from datasette_limbic.views import apart, retuning, working
 
 # four pairs: the grid is worked out in no time
 RANGES = {"beta_sal_range": "0.5,1.5", "gamma_range": "0.01,0.1"}
@@ -719,7 +719,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return report(*args, **options)
 
     monkeypatch.setattr(reports, "report", counting)
-    monkeypatch.setattr(tuning, "WORKER", working.Worker("tested"))
+    monkeypatch.setattr(apart, "WORKER", working.Worker("tested"))
     return found
 
 
@@ -735,7 +735,7 @@ async def test_eight_at_once_are_worked_out_once(
     assert counted[0].startswith("tested")
     # a page takes nothing from the twin that others get
     assert answers[1].json() == (await get_json(datasette, urls[1]))
-    [kept] = tuning.WORKER._found.values()
+    [kept] = apart.WORKER._found.values()
     assert not any(key.startswith("_") for key in kept)
     await get(datasette, page(signal, f"{SMALL}&k=7"))
     assert len(counted) == 2
@@ -792,7 +792,7 @@ def test_a_mark_sees_every_row_that_is_added(few: Path) -> None:
 async def test_too_much_at_once_is_said(
     few: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "WORKER", working.Worker("full", waiting=0))
+    monkeypatch.setattr(apart, "WORKER", working.Worker("full", waiting=0))
     datasette = make_datasette(few)
     body = await get_json(datasette, page(few, ".json"), 503)
     assert "try again" in body["error"]
@@ -810,7 +810,7 @@ async def test_who_only_looks_keeps_nobody_from_acting(
         return report(*args, **options)
 
     monkeypatch.setattr(reports, "report", slow)
-    monkeypatch.setattr(tuning, "WORKER", working.Worker("tested"))
+    monkeypatch.setattr(apart, "WORKER", working.Worker("tested"))
     datasette = editing_datasette(make_datasette, few)
     await datasette.invoke_startup()
     looks = [

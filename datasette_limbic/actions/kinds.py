@@ -10,6 +10,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import BadParameter
+from ..i18n import marked as _
 from .model import Plan
 
 Planner = Callable[[sqlite3.Connection, Mapping[str, Any], str], Plan]
@@ -53,39 +54,47 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind(
-            "split", "Split an entity", "Split", ("entity", "children"), "splitting", "plan",
+            "split", _("Split an entity"), _("Split"), ("entity", "children"), "splitting", "plan",
             '{"entity": "Atlas", "children": [{"name": "Atlas: maps", "observations": [4, 7]}]}',
             "proposed",
         ),
         Kind(
-            "merge", "Merge duplicate observations", "Merge", ("entity", "clusters"), "merging",
+            "merge", _("Merge duplicate observations"), _("Merge"),
+            ("entity", "clusters"), "merging",
             "plan", '{"entity": "Atlas", "clusters": [{"keep": 4, "remove": [9]}]}', "proposed",
         ),
         Kind(
-            "delete", "Delete observations", "Delete", ("observations",), "deleting", "plan",
+            "delete", _("Delete observations"), _("Delete"), ("observations",), "deleting", "plan",
             '{"observations": [9]}',
         ),
         Kind(
-            "archive", "Archive an entity", "Archive", ("entity", "reason"), "archiving",
+            "archive", _("Archive an entity"), _("Archive"),
+            ("entity", "reason"), "archiving",
             "archive", '{"entity": "Atlas", "reason": "finished in 2024"}',
         ),
         Kind(
-            "restore", "Restore an entity", "Restore", ("entity",), "archiving", "restore",
+            "restore", _("Restore an entity"), _("Restore"), ("entity",), "archiving", "restore",
             '{"entity": "Atlas"}',
         ),
         Kind(
-            "end", "End an observation or a relation", "End", ("observation", "relation", "at"),
+            "end", _("End an observation or a relation"), _("End"),
+            ("observation", "relation", "at"),
             "ending", "plan", '{"observation": 9, "at": "2026-03-01"}',
         ),
         Kind(
-            "correct", "Correct a confidence", "Correct", ("entity", "observation", "confidence"),
+            "correct", _("Correct a confidence"), _("Correct"),
+            ("entity", "observation", "confidence"),
             "correcting", "plan", '{"observation": 9, "confidence": 0.5}',
         ),
         Kind(
-            "merge_entities", "Merge entities", "Merge", ("keep", "others"), "merging_entities",
+            "merge_entities", _("Merge entities"), _("Merge"),
+            ("keep", "others"), "merging_entities",
             "plan", '{"keep": "Atlas", "others": ["ATLAS"]}',
         ),
-        Kind("undo", "Undo a change", "Undo", ("change",), "undoing", "plan", '{"change": 12}'),
+        Kind(
+            "undo", _("Undo a change"), _("Undo"), ("change",), "undoing", "plan",
+            '{"change": 12}',
+        ),
     )
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from datasette.utils.sqlite import sqlite3
 from ..errors import BadParameter, Refused, UnknownEntity, UnknownRow
 from ..exporting.tables import quoted
 from ..exporting.values import read_text
+from ..i18n import marked as _
 from ..reports.entities import find_entity
 from ..schema import holds
 from ..text import cut, listed
@@ -41,60 +42,60 @@ _OF_ENTITY = (("entity_id", "entities"),)
 TABLES = {
     table.name: table
     for table in (
-        Table("entities", "entity", "entities", ("id",)),
-        Table("observations", "observation", "observations", ("id",), _OF_ENTITY),
+        Table("entities", _("entity"), _("entities"), ("id",)),
+        Table("observations", _("observation"), _("observations"), ("id",), _OF_ENTITY),
         Table(
             "relations",
-            "relation",
-            "relations",
+            _("relation"),
+            _("relations"),
             ("id",),
             (("from_entity", "entities"), ("to_entity", "entities")),
         ),
         Table(
             "entity_access",
-            "count of accesses",
-            "counts of accesses",
+            _("count of accesses"),
+            _("counts of accesses"),
             ("entity_id",),
             _OF_ENTITY,
             derived=True,
         ),
         Table(
             "co_occurrences",
-            "co-occurrence",
-            "co-occurrences",
+            _("co-occurrence"),
+            _("co-occurrences"),
             ("entity_a_id", "entity_b_id"),
             (("entity_a_id", "entities"), ("entity_b_id", "entities")),
             derived=True,
         ),
         Table(
             "entity_access_log",
-            "logged access",
-            "logged accesses",
+            _("logged access"),
+            _("logged accesses"),
             ("id",),
             _OF_ENTITY,
             derived=True,
         ),
-        Table("limbic_feedback", "rating", "ratings", ("id",), _OF_ENTITY, derived=True),
+        Table("limbic_feedback", _("rating"), _("ratings"), ("id",), _OF_ENTITY, derived=True),
         Table(
             "limbic_insights",
-            "finding of the review queue",
-            "findings of the review queue",
+            _("finding of the review queue"),
+            _("findings of the review queue"),
             ("id",),
             _OF_ENTITY,
             derived=True,
         ),
         Table(
             "limbic_topics",
-            "kept list of topics",
-            "kept lists of topics",
+            _("kept list of topics"),
+            _("kept lists of topics"),
             ("entity_id",),
             _OF_ENTITY,
             derived=True,
         ),
         Table(
             "limbic_duplicates",
-            "kept pair of alike texts",
-            "kept pairs of alike texts",
+            _("kept pair of alike texts"),
+            _("kept pairs of alike texts"),
             ("earlier_id", "later_id"),
             _OF_ENTITY,
             derived=True,

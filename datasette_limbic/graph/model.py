@@ -10,7 +10,8 @@ from typing import Literal
 class Node:
     """An entity, or a community of ``members`` entities.
 
-    ``importance`` is from 0 to 1 and becomes the size; ``url`` is where the node leads.
+    ``importance`` is from 0 to 1 and becomes the size; ``url`` is where the node leads;
+    ``distance`` is how many steps it is from the focus, ``relations`` how many it has in all.
     """
 
     id: int
@@ -21,14 +22,17 @@ class Node:
     kind: Literal["entity", "community"] = "entity"
     members: int = 1
     url: str = ""
+    distance: int = 0
+    relations: int = 0
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Relations between two nodes in one direction, or how often they come up together.
+    """Relations between two nodes, or how often they come up together.
 
-    ``labels`` are the relation types, most frequent first, none for co-occurrence; ``count`` is
-    how many relations it stands for, or how many times together.
+    ``labels`` are the relation types from source to target, most frequent first, ``back`` those
+    the other way; none for co-occurrence. ``count`` is how many relations it stands for, or how
+    many times together. ``directed`` False draws no arrow.
     """
 
     source: int
@@ -37,14 +41,23 @@ class Edge:
     kind: Literal["relation", "co_occurrence"] = "relation"
     count: int = 1
     ended: bool = False
+    back: tuple[str, ...] = ()
+    directed: bool = True
 
 
 @dataclass
 class Graph:
     """Nodes and edges between them; ``focus`` is the node that it is about, ``left_out`` how many
-    there would be besides."""
+    there would be besides: at least so many where ``at_least`` says that not all were counted.
+
+    ``edges_left_out`` are those between its nodes. ``by_links`` says that nothing has been used
+    yet, so that importance is how much a node is linked to.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     focus: int | None = None
     left_out: int = 0
+    at_least: bool = False
+    edges_left_out: int = 0
+    by_links: bool = False

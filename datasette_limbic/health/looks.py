@@ -9,13 +9,14 @@ from typing import Any
 
 from ..embedding_target import choose
 from ..errors import LimbicError
+from ..i18n import marked as _
 from ..reports.lists import with_type
 from ..reports.name_clashes import name_clashes
 from . import bridges, checks, limits, listing, vectors
 from .model import Advice, Ask, Found, Look, NotLookedAt
 from .sql import own
 
-HUB_DEGREE = 3
+HUB_DEGREE = 3  # stands in the title below as well, which is translated
 """Live neighbours from which an entity without content is a hub stub."""
 SNAPSHOT = 4000
 """Characters of an entity's text that are embedded where the setting says nothing else."""
@@ -23,7 +24,7 @@ SNAPSHOT = 4000
 # What the queries on the graph read; whoever may not see these does not see the page.
 GRAPH = ("entities", "observations", "relations", "entity_access")
 
-_LOOK = Advice("Look at the rows first: each says which check found it.")
+_LOOK = Advice(_("Look at the rows first: each says which check found it."))
 
 
 def _listed(name: str, values: Callable[[Ask], dict[str, Any]] | None = None) -> Any:
@@ -115,7 +116,7 @@ def looks() -> tuple[Look, ...]:
     return (
         Look(
             "dangling_rows",
-            "rows that point to something that is gone",
+            _("rows that point to something that is gone"),
             "broken",
             checks.COLUMNS,
             checks.finder(checks.GONE),
@@ -123,7 +124,7 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "unreadable_times",
-            "times that cannot be read",
+            _("times that cannot be read"),
             "broken",
             checks.COLUMNS,
             checks.finder(checks.TIMES),
@@ -131,7 +132,7 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "broken_vectors",
-            "vectors of rows that are gone, and indexes of another dimension",
+            _("vectors of rows that are gone, and indexes of another dimension"),
             "broken",
             checks.COLUMNS,
             checks.finder(checks.VECTORS),
@@ -139,7 +140,7 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "other_checks",
-            "other rows and tables that are not as they should be",
+            _("other rows and tables that are not as they should be"),
             "broken",
             checks.COLUMNS,
             checks.finder(checks.REST),
@@ -147,13 +148,15 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "vectors",
-            "vectors that are missing, out of date or unusable",
+            _("vectors that are missing, out of date or unusable"),
             "attention",
             vectors.COLUMNS,
             vectors.find,
             Advice(
-                "Text search alone finds these until a sync; what the model rejects stays as it "
-                "is until its text changes.",
+                _(
+                    "Text search alone finds these until a sync; what the model rejects stays as "
+                    "it is until its text changes."
+                ),
                 "datasette limbic sync FILE",
             ),
             vectors.READS,
@@ -161,75 +164,83 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "archived_bridges",
-            "archived entities without which live ones fall apart",
+            _("archived entities without which live ones fall apart"),
             "attention",
             ("name", "entityType", "only_link", "joins", "parts", "sides"),
             _archived_bridges,
             Advice(
-                "Restore it, or link its sides directly. Where it is not the only link, "
-                "restoring one of several is enough."
+                _(
+                    "Restore it, or link its sides directly. Where it is not the only link, "
+                    "restoring one of several is enough."
+                )
             ),
             links={"name": "id"},
         ),
         Look(
             "name_clashes",
-            "names that differ only in case, accents or punctuation",
+            _("names that differ only in case, accents or punctuation"),
             "attention",
             ("names", "entities", "observations"),
             _name_clashes,
-            Advice("Merge those that mean the same, or give them names that tell them apart."),
+            Advice(_("Merge those that mean the same, or give them names that tell them apart.")),
         ),
         Look(
             "hub_stubs",
-            f"entities with {HUB_DEGREE} or more neighbours and no observations",
+            _("entities with 3 or more neighbours and no observations"),
             "attention",
             ("name", "entityType", "degree", "ended_observations", "access_count"),
             _listed("hub_stubs", lambda _: {"hub_degree": HUB_DEGREE}),
-            Advice("Say in an observation or two what it is: much leads there, and finds nothing."),
+            Advice(
+                _("Say in an observation or two what it is: much leads there, and finds nothing.")
+            ),
             links={"name": "id"},
         ),
         Look(
             "empty_entities",
-            "entities without observations",
+            _("entities without observations"),
             "attention",
             ("name", "entityType", "degree", "ended_observations", "access_count", "created_at"),
             _listed("empty_entities"),
-            Advice("Say something of it, or archive it; hub stubs are among these."),
+            Advice(_("Say something of it, or archive it; hub stubs are among these.")),
             links={"name": "id"},
             view="limbic_empty_entities",
         ),
         Look(
             "orphans",
-            "entities without relations to a live one",
+            _("entities without relations to a live one"),
             "attention",
             ("name", "entityType", "observations", "access_count", "last_access", "created_at"),
             _listed("orphans"),
-            Advice("Relate it to what it belongs to; one that nobody needs can be archived."),
+            Advice(_("Relate it to what it belongs to; one that nobody needs can be archived.")),
             links={"name": "id"},
             view="limbic_orphans",
         ),
         Look(
             "long_observations",
-            "observations longer than the model embeds",
+            _("observations longer than the model embeds"),
             "note",
             ("entity", "content", "characters", "share_left_out"),
             _long_observations,
             Advice(
-                "Split each into several: search by meaning does not see what comes after the "
-                "bound, text search does."
+                _(
+                    "Split each into several: search by meaning does not see what comes after the "
+                    "bound, text search does."
+                )
             ),
             ("collections", "embeddings"),
             {"entity": "entity_id"},
         ),
         Look(
             "cut_snapshots",
-            "entities whose text is embedded only in part",
+            _("entities whose text is embedded only in part"),
             "note",
             ("name", "entityType", "observations", "characters", "share_left_out"),
             _cut_snapshots,
             Advice(
-                "Search by meaning does not see what comes after the bound, text search does. "
-                "Split the entity, or raise the bound as far as the model goes, and sync.",
+                _(
+                    "Search by meaning does not see what comes after the bound, text search does. "
+                    "Split the entity, or raise the bound as far as the model goes, and sync."
+                ),
                 "datasette limbic sync FILE",
                 ("update limbic_settings set value = '8000' where key = 'snapshot_max_chars';",),
             ),
@@ -238,11 +249,11 @@ def looks() -> tuple[Look, ...]:
         ),
         Look(
             "ended_relations",
-            "relations that ended",
+            _("relations that ended"),
             "note",
             ("from_name", "relation_type", "to_name", "valid_from", "valid_to"),
             _listed("ended_relations"),
-            Advice("Nothing to do: they are history, and search leaves them out."),
+            Advice(_("Nothing to do: they are history, and search leaves them out.")),
             links={"from_name": "from_entity", "to_name": "to_entity"},
             view="limbic_ended_relations",
         ),

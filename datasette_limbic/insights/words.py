@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..i18n import marked as _
+
 
 @dataclass(frozen=True)
 class Words:
@@ -21,12 +23,12 @@ class Words:
 
 
 WORDS = {
-    "contradiction": Words("Contradiction?", "contradiction", "contradictions", "both hold"),
-    "duplicate": Words("Duplicates", "duplicate", "duplicates", "keep them all"),
-    "name_clash": Words("Names alike", "names alike", "name clashes", "not the same"),
-    "bridge": Words("Archived bridge", "bridge", "archived bridges", "leave it archived"),
-    "split": Words("Split", "split", "splits", "leave it whole"),
-    "archive_candidate": Words("To archive", "to archive", "to archive", "leave it in use"),
+    "contradiction": Words(_("Contradiction?"), "contradiction", "contradictions", _("both hold")),
+    "duplicate": Words(_("Duplicates"), "duplicate", "duplicates", _("keep them all")),
+    "name_clash": Words(_("Names alike"), "names alike", "name clashes", _("not the same")),
+    "bridge": Words(_("Archived bridge"), "bridge", "archived bridges", _("leave it archived")),
+    "split": Words(_("Split"), "split", "splits", _("leave it whole")),
+    "archive_candidate": Words(_("To archive"), "to archive", "to archive", _("leave it in use")),
 }
 
 

@@ -56,6 +56,17 @@ where typeof(entity_id) = 'integer' and (
   or valid_from is not null and datetime(valid_from) between :since and datetime('now'))
 """
 
+_MARKED = """
+select exists (select 1 from main.limbic_report_pending where entity_id = :entity)
+  or exists (
+    select 1 from observations o, limbic_reports k
+    where k.report = :report and o.entity_id = :entity and (
+      o.valid_to is not null
+        and datetime(o.valid_to) between coalesce(datetime(k.computed_at), '') and datetime('now')
+      or o.valid_from is not null and datetime(o.valid_from)
+        between coalesce(datetime(k.computed_at), '') and datetime('now')))
+"""
+
 
 @dataclass
 class Kept:
@@ -175,6 +186,12 @@ def changed(conn: sqlite3.Connection) -> set[int]:
     """Entities that are not as they were when they were looked at."""
     marked = conn.execute("select entity_id from main.limbic_report_pending").fetchall()
     return {entity for (entity,) in marked} | crossed(conn)
+
+
+def has_changed(conn: sqlite3.Connection, entity: int) -> bool:
+    """Whether one entity is not as it was when it was looked at: ``changed``, of it alone."""
+    row = conn.execute(_MARKED, {"report": NAME, "entity": entity}).fetchone()
+    return bool(row[0])
 
 
 def state(conn: sqlite3.Connection) -> dict[str, Any]:

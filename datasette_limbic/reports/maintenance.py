@@ -56,7 +56,7 @@ def maintenance(
         "size": None if archived else _size(observations, threshold),
         "pairs": {kind: found.get(kind, 0) for kind in KINDS} if looked or found else None,
         "split": {key: split[0][key] for key in ("status", "split_score")} if split else None,
-        "changed_since": entity in keeping.changed(conn),
+        "changed_since": keeping.has_changed(conn, entity),
     }
 
 

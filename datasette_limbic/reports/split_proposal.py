@@ -7,6 +7,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from ..answers import plain
+from ..i18n import marked as _
 from ..schema import SPLIT_RELATIONS
 from ..text import counted
 from ..topic_form import is_form
@@ -17,12 +18,12 @@ from .split_subject import SplitObservation, Subject, read_subject
 from .topic_rows import LABEL_TERMS
 
 STAYS = {
-    "no_split": "no split is proposed",
-    "form": "a heading or a short field, which belongs to the whole",
-    "no_words": "nothing to tell its topic by: no words and no vector",
+    "no_split": _("no split is proposed"),
+    "form": _("a heading or a short field, which belongs to the whole"),
+    "no_words": _("nothing to tell its topic by: no words and no vector"),
     "small_group": f"its group is too small: fewer than {MIN_TOPIC_SIZE} are firmly of its topic",
-    "loose_topic": "its topic does not stand apart from the others",
-    "unclear": "not clearly of one topic",
+    "loose_topic": _("its topic does not stand apart from the others"),
+    "unclear": _("not clearly of one topic"),
 }
 """Why an observation stays in the parent, by the code that stands beside it."""
 

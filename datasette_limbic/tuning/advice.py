@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..i18n import marked
 from ..text import counted
 
-_SEARCHES = (
+_SEARCHES = marked(
     "Let agents search with POST search, or on the command line with 'datasette limbic record "
     "search': those searches are recorded, and what is looked at with GET is not"
 )
-_LABELS = (
+_LABELS = marked(
     "Let agents open results with the id of their search, and rate them where they can tell: "
     "without that nothing says which result was the right one"
 )
-_MORE = "Go on recording: more searches, by more clients and about more things, tell more"
-_KEEP = (
+_MORE = marked("Go on recording: more searches, by more clients and about more things, tell more")
+_KEEP = marked(
     "What is in force may well be right: nothing in this log speaks against it. Look again when "
     "there is more of it"
 )
-_SAME = (
+_SAME = marked(
     "Go on recording under what is in force: searches that other parameters ranked can be used "
     "where the baseline is served now and then, and not otherwise"
 )
-_RANDOM = (
+_RANDOM = marked(
     "Serve the baseline now and then, or more often (the setting baseline_share, such as 0.1): "
     "which order is served is then chance, and the estimate is free of the bias for what is in "
     "force"

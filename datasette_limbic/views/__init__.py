@@ -9,7 +9,10 @@ from .changes import change_page, changes_page
 from .consolidation import consolidation_page
 from .duplicates import duplicates_page, entity_duplicates_page
 from .entity import entity_page
+from .entity_graph import entity_graph_page
 from .feedback import feedback_view
+from .graph import graph_page
+from .graph_full import full_map_view
 from .health import health_page
 from .imports import import_page, imports_page
 from .insight import insight_view
@@ -35,6 +38,9 @@ ROUTES: list[tuple[str, Any]] = [
     (rf"{_BASE}/feedback{_FORMAT}$", feedback_view),
     (rf"{_BASE}/observations{_FORMAT}$", observations_view),
     (rf"{_BASE}/entity/(?P<entity>[^/.]+){_FORMAT}$", entity_page),
+    (rf"{_BASE}/entity/(?P<entity>[^/.]+)/graph{_FORMAT}$", entity_graph_page),
+    (rf"{_BASE}/graph{_FORMAT}$", graph_page),
+    (rf"{_BASE}/graph\.svg$", full_map_view),
     (rf"{_BASE}/split/(?P<entity>[^/.]+){_FORMAT}$", split_page),
     (rf"{_BASE}/consolidation{_FORMAT}$", consolidation_page),
     (rf"{_BASE}/duplicates{_FORMAT}$", duplicates_page),

@@ -39,6 +39,7 @@ from ..errors import (
     StaleProposal,
     UnknownPage,
 )
+from ..i18n import gettext as _
 from ..reports.entities import typed
 from ..schema import SEARCHED_TABLES
 from . import acting_form, diff_display, posting, writable
@@ -247,8 +248,8 @@ async def _page(
     here: Page, kind: Kind, asked: Asked, action: Action | None, error: LimbicError | None = None
 ) -> Response:
     data: dict[str, Any] = {
-        "title": kind.title,
-        "_yes": kind.done,
+        "title": _(kind.title),
+        "_yes": _(kind.done),
         "_action": kind.name,
         "_error": str(error) if error else None,
         "_again": action is not None and error is not None,

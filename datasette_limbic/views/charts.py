@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..text import counted
+from ..i18n import counting, gettext
+from ..i18n import marked as _
 from .display import number
 
 WIDTH, HEIGHT = 360, 150
@@ -16,7 +17,10 @@ LEFT, RIGHT, TOP, BOTTOM = 34, 2, 8, 20
 GAP = 0.22  # of a week's place
 LABEL_ROOM = 34
 BAR_WIDTH, BAR_HEIGHT = 120, 8
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = (
+    *(_("Jan"), _("Feb"), _("Mar"), _("Apr"), _("May"), _("Jun")),
+    *(_("Jul"), _("Aug"), _("Sep"), _("Oct"), _("Nov"), _("Dec")),
+)
 _UNITS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
@@ -55,7 +59,7 @@ def week_chart(weeks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         if week["week"][:7] != month:
             month = week["week"][:7]
             if index and free_from <= x <= WIDTH - LABEL_ROOM:
-                labels.append({"x": _round(x), "text": MONTHS[int(month[5:]) - 1]})
+                labels.append({"x": _round(x), "text": gettext(MONTHS[int(month[5:]) - 1])})
                 free_from = x + LABEL_ROOM
     searched = sum(week["searched"] for week in weeks)
     opened = sum(week["opened"] for week in weeks)
@@ -75,11 +79,21 @@ def week_chart(weeks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         ],
         "searched": searched,
         "opened": opened,
-        "desc": (
-            f"{counted(searched + opened, 'access', 'accesses')} in {len(weeks)} weeks, "
-            f"from {weeks[0]['week']} to the week of {weeks[-1]['week']}: {number(searched)} found "
-            f"by a search, {number(opened)} opened by name. The busiest was the week of "
-            f"{peak['week']} with {number(peak['accesses'])}."
+        "desc": counting(
+            "%(n)s access in %(weeks)s weeks, from %(first)s to the week of %(last)s: "
+            "%(searched)s found by a search, %(opened)s opened by name. "
+            "The busiest was the week of %(peak)s with %(most)s.",
+            "%(n)s accesses in %(weeks)s weeks, from %(first)s to the week of %(last)s: "
+            "%(searched)s found by a search, %(opened)s opened by name. "
+            "The busiest was the week of %(peak)s with %(most)s.",
+            searched + opened,
+            weeks=len(weeks),
+            first=weeks[0]["week"],
+            last=weeks[-1]["week"],
+            searched=number(searched),
+            opened=number(opened),
+            peak=peak["week"],
+            most=number(peak["accesses"]),
         ),
         "rows": [week for week in reversed(weeks) if week["accesses"]],
     }
@@ -111,24 +125,46 @@ def whole(value: Any) -> int:
 
 def week_words(week: dict[str, Any]) -> str:
     """A week in words, for whoever points at its bar."""
-    return (
-        f"Week of {week['week']}: {counted(week['accesses'], 'access', 'accesses')}"
-        f" ({number(week['searched'])} found by a search, {number(week['opened'])} opened by name)"
+    return counting(
+        "Week of %(week)s: %(n)s access"
+        " (%(searched)s found by a search, %(opened)s opened by name)",
+        "Week of %(week)s: %(n)s accesses"
+        " (%(searched)s found by a search, %(opened)s opened by name)",
+        week["accesses"],
+        week=week["week"],
+        searched=number(week["searched"]),
+        opened=number(week["opened"]),
     )
 
 
 def outside_words(outside: dict[str, int], weeks: Sequence[dict[str, Any]]) -> list[str]:
     """Sentences about the accesses that are in none of the weeks."""
     said = []
-    if outside["earlier"]:
-        was = counted(outside["earlier"], "access was", "accesses were")
-        said.append(f"{was} before {weeks[0]['week']}.")
-    if outside["later"]:
-        was = counted(outside["later"], "access is", "accesses are")
-        said.append(f"{was} dated after the last of these weeks.")
-    if outside["unreadable"]:
-        has = counted(outside["unreadable"], "access has", "accesses have")
-        said.append(f"{has} a time that cannot be read.")
+    if earlier := outside["earlier"]:
+        said.append(
+            counting(
+                "%(n)s access was before %(week)s.",
+                "%(n)s accesses were before %(week)s.",
+                earlier,
+                week=weeks[0]["week"],
+            )
+        )
+    if later := outside["later"]:
+        said.append(
+            counting(
+                "%(n)s access is dated after the last of these weeks.",
+                "%(n)s accesses are dated after the last of these weeks.",
+                later,
+            )
+        )
+    if unreadable := outside["unreadable"]:
+        said.append(
+            counting(
+                "%(n)s access has a time that cannot be read.",
+                "%(n)s accesses have a time that cannot be read.",
+                unreadable,
+            )
+        )
     return said
 
 

@@ -218,13 +218,17 @@ def checked(
 
 
 def _language(request: Any, settings: Settings, as_json: bool) -> str:
-    """The language to answer in: programs get English; ``_lang`` in the URL has the last word."""
-    if as_json:
-        return i18n.SOURCE
+    """The language to answer in: programs get English."""
+    return i18n.SOURCE if as_json else page_language(request, settings)
+
+
+def page_language(request: Any, settings: Settings | None) -> str:
+    """The language of a page; ``_lang`` in the URL has the last word. ``settings`` are None where
+    there is no memory, or they cannot be read."""
     asked = request.args.get("_lang")
     if asked in LANGUAGES:
         return str(asked)
-    if settings.language != "auto":
+    if settings is not None and settings.language != "auto":
         return settings.language
     return i18n.preferred(request.headers.get("accept-language", ""))
 
@@ -294,20 +298,33 @@ async def failed(
     """
     if as_json:
         return json_response(datasette, {"ok": False, "error": message, "status": status}, status)
-    html = await datasette.render_template(
-        "limbic_error.html",
-        {
-            "message": message,
-            "status": status,
-            "database": name,
-            "base": limbic_url(datasette, name) if name and name in datasette.databases else None,
-            "query": (request.args.get("q") or "")[:200],
-            "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
-            "_language": i18n.language(),
-        },
-        request=request,
-    )
+    with i18n.spoken(_language_of_error(datasette, request, name)):
+        html = await datasette.render_template(
+            "limbic_error.html",
+            {
+                "message": message,
+                "status": status,
+                "database": name,
+                "base": limbic_url(datasette, name)
+                if name and name in datasette.databases
+                else None,
+                "query": (request.args.get("q") or "")[:200],
+                "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
+                "_language": i18n.language(),
+            },
+            request=request,
+        )
     return Response.html(printable(html), status=status)
+
+
+def _language_of_error(datasette: Datasette, request: Any, name: str | None) -> str:
+    """As ``page_language``, also where the configuration is what is wrong."""
+    if name is None:
+        return page_language(request, None)
+    try:
+        return page_language(request, settings_for(datasette, name))
+    except BadParameter:
+        return page_language(request, None)
 
 
 def printable(html: str) -> str:

@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 
 from .. import compat
 from ..config import MAX_DAYS
+from ..i18n import gettext as _
+from ..i18n import marked
 from ..reports.consolidation import CENTRAL_DEGREE, LISTS, consolidation_report
 from ..reports.lists import MAX_SIZE, SIZE
 from ..reports.queries import views_there
@@ -19,35 +21,44 @@ REVIEWS = ("limbic_reviews",)
 # list → title, what it is; on the page in this order
 TITLES = {
     "contradictions": (
-        "Contradictions?",
-        "Pairs that say nearly the same but for a number, a date, a name or a negation. One of "
-        "the two may be out of date.",
+        marked("Contradictions?"),
+        marked(
+            "Pairs that say nearly the same but for a number, a date, a name or a negation. One of "
+            "the two may be out of date."
+        ),
     ),
     "flagged_observations": (
-        "Flagged observations",
-        "Like an earlier observation of the same entity; those of the most used entities first.",
+        marked("Flagged observations"),
+        marked(
+            "Like an earlier observation of the same entity; those of the most used entities first."
+        ),
     ),
     "split_candidates": (
-        "Split candidates",
-        "Over the threshold of their type, with topics that stand apart.",
+        marked("Split candidates"),
+        marked("Over the threshold of their type, with topics that stand apart."),
     ),
     "approaching": (
-        "Approaching",
-        "From 80 % of the threshold, with topics that stand apart: a split now costs least.",
+        marked("Approaching"),
+        marked(
+            "From 80 % of the threshold, with topics that stand apart: a split now costs least."
+        ),
     ),
     "stale_entities": (
-        "Stale entities",
-        "Not used for long and seldom at all. First those that nothing is linked to.",
+        marked("Stale entities"),
+        marked("Not used for long and seldom at all. First those that nothing is linked to."),
     ),
-    "large_entities": ("Large entities", "Over the threshold of their type, whatever the topics."),
+    "large_entities": (
+        marked("Large entities"),
+        marked("Over the threshold of their type, whatever the topics."),
+    ),
 }
 NOTHING = {
-    "contradictions": "No two observations contradict each other.",
-    "flagged_observations": "No observation is flagged.",
-    "split_candidates": "No entity wants splitting.",
-    "approaching": "No entity comes near its threshold.",
-    "stale_entities": "No entity is stale.",
-    "large_entities": "No entity is over its threshold.",
+    "contradictions": marked("No two observations contradict each other."),
+    "flagged_observations": marked("No observation is flagged."),
+    "split_candidates": marked("No entity wants splitting."),
+    "approaching": marked("No entity comes near its threshold."),
+    "stale_entities": marked("No entity is stale."),
+    "large_entities": marked("No entity is over its threshold."),
 }
 # Datasette's own table page of each list: the rows of the view that belong to it.
 _OF_VIEW: dict[str, dict[str, str]] = {
@@ -57,6 +68,10 @@ _OF_VIEW: dict[str, dict[str, str]] = {
 }
 _PAIRS = {"duplicates": "duplicate", "worth_a_look": "look"}
 _PAIR_VIEW = "limbic_similar_observations"
+# how a stale entity stands, as the report has it
+# and by which rule two texts are alike
+RULES = (marked("exact"), marked("cosine"), marked("containment"), marked("wording"))
+STANDINGS = (marked("central"), marked("linked"), marked("unused"))
 
 
 async def _consolidation(here: Page) -> tuple[str, dict[str, Any]]:
@@ -124,7 +139,7 @@ def _url(here: Page, anchor: str = "", **changed: Any) -> str:
 def _card(here: Page, data: dict[str, Any], name: str, title: str) -> dict[str, Any]:
     shown = name in data
     return {
-        "title": title,
+        "title": _(title),
         "count": data["summary"][name],
         "url": f"#{name}" if shown else _url(here, f"#{name}", list=None, page=None),
     }
@@ -158,11 +173,11 @@ def _section(here: Page, data: dict[str, Any], name: str, views: set[str]) -> di
         _decorate(here, name, row)
     section = {
         "name": name,
-        "title": title,
-        "about": about,
+        "title": _(title),
+        "about": _(about),
         "rows": rows,
         "reason": data["reasons"].get(name),
-        "nothing": NOTHING[name],
+        "nothing": _(NOTHING[name]),
         "paging": paging,
         "view_url": _view_url(here, data, name, views),
         "whole_url": None,

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..actions.acting import Action
 from ..actions.rows import words
-from ..text import counted
+from ..i18n import counting, figure, marked, ngettext, npgettext
+from ..i18n import gettext as _
 from .common import Page
 from .display import short
 
@@ -16,26 +17,31 @@ SHOWN = 200
 SHOWN_IN_ALL = 2000
 MAX_TEXT = 1000
 MAX_VALUE = 300
-_ADJECTIVES = {"created": "new", "moved": "moved", "changed": "changed", "removed": "removed"}
 SIGNS = {"created": "+", "moved": "→", "changed": "~", "removed": "−"}
 _COLUMNS = {
-    "entity_type": "type",
-    "archived_at": "archived",
-    "archived_reason": "reason",
-    "valid_from": "holds from",
-    "valid_to": "holds until",
-    "similarity_flag": "marked as similar",
-    "supersedes": "replaces observation",
-    "last_activity_at": "last activity",
-    "access_count": "accesses",
-    "last_access": "last access",
-    "co_count": "times together",
-    "last_co": "last together",
-    "from_entity": "from",
-    "to_entity": "to",
-    "relation_type": "type",
-    "entity_id": "entity",
+    "entity_type": marked("type"),
+    "archived_at": marked("archived"),
+    "archived_reason": marked("reason"),
+    "valid_from": marked("holds from"),
+    "valid_to": marked("holds until"),
+    "similarity_flag": marked("marked as similar"),
+    "supersedes": marked("replaces observation"),
+    "last_activity_at": marked("last activity"),
+    "access_count": marked("accesses"),
+    "last_access": marked("last access"),
+    "co_count": marked("times together"),
+    "last_co": marked("last together"),
+    "from_entity": marked("from"),
+    "to_entity": marked("to"),
+    "relation_type": marked("type"),
+    "entity_id": marked("entity"),
 }
+# those that are called as they are written
+_OTHERS = (
+    marked("confidence"), marked("content"), marked("name"), marked("title"), marked("source"),
+    marked("kind"), marked("status"), marked("created at"), marked("updated at"),
+    marked("decay"), marked("rating"), marked("accessed at"), marked("note"),
+)  # fmt: skip
 _ENTITIES = frozenset(("entity_id", "from_entity", "to_entity", "entity_a_id", "entity_b_id"))
 # What a new or a removed row says in its heading or its text, or that is of no interest there.
 _SAID = frozenset((
@@ -52,7 +58,7 @@ def shown(here: Page, diff: dict[str, Any], names: dict[str, Any]) -> dict[str, 
     found = []
     room = SHOWN_IN_ALL
     # moves stand together by where to, the others by table
-    for (table, what, _), some in groupby(diff["rows"], key=lambda row: _group(row)):
+    for (table, what, _way), some in groupby(diff["rows"], key=lambda row: _group(row)):
         rows = list(some)
         cut = rows[: min(SHOWN, room)]
         room -= len(cut)
@@ -82,13 +88,18 @@ def search_words(action: Action) -> str:
     """What happens to search, in a sentence."""
     reason = next(iter(action.embedded.reasons.values()), None)
     if reason is not None:
-        return f"Search by words follows at once, search by meaning with the next sync: {reason}."
+        return _(
+            "Search by words follows at once, search by meaning with the next sync: %(reason)s."
+        ) % {"reason": reason}
     count = sum(len(set(texts)) for texts in action.embedded.texts.values())
     if not count:
-        return "Search follows at once; nothing has to be embedded."
-    return (
-        f"{counted(count, 'text is', 'texts are')} embedded first, which may take a moment; then "
-        "search follows at once. If that fails, nothing is changed."
+        return _("Search follows at once; nothing has to be embedded.")
+    return counting(
+        "%(n)s text is embedded first, which may take a moment; then search follows at once. "
+        "If that fails, nothing is changed.",
+        "%(n)s texts are embedded first, which may take a moment; then search follows at once. "
+        "If that fails, nothing is changed.",
+        count,
     )
 
 
@@ -101,7 +112,7 @@ class _Entities:
     def __call__(self, number: Any) -> dict[str, Any]:
         name = self.names.get(str(number))
         return {
-            "name": f"entity {number}" if name is None else str(name),
+            "name": _("entity %(id)s") % {"id": number} if name is None else str(name),
             "id": number,
             "url": self.here.url(f"/entity/{number}") if isinstance(number, int) else None,
             "new": isinstance(number, str),
@@ -116,22 +127,51 @@ def _group(row: dict[str, Any]) -> tuple[str, str, Any]:
 
 def _heading(table: str, what: str, size: int) -> str:
     """``Moved observations``."""
-    return f"{_ADJECTIVES[what].capitalize()} {_named(table, size)}"
+    heads = {
+        "created": ngettext("New %(rows)s", "New %(rows)s", size),
+        "moved": ngettext("Moved %(rows)s", "Moved %(rows)s", size),
+        "changed": ngettext("Changed %(rows)s", "Changed %(rows)s", size),
+        "removed": ngettext("Removed %(rows)s", "Removed %(rows)s", size),
+    }
+    return heads[what] % {"rows": _named(table, size)}
 
 
 def _named(table: str, size: int) -> str:
     one, many = words(table)
-    return one if size == 1 else many
+    return _(one) if size == 1 else _(many)
 
 
 def _counts(table: str, counts: dict[str, int]) -> str:
     """``2 new entities``, and ``3 observations: 2 moved, 1 removed``."""
-    said = [(count, _ADJECTIVES[what]) for what, count in counts.items() if count]
+    said = [(count, what) for what, count in counts.items() if count]
     total = sum(counts.values())
+    rows = _named(table, total)
     if len(said) == 1:
-        return f"{total:,} {said[0][1]} {_named(table, total)}"
-    each = ", ".join(f"{count:,} {what}" for count, what in said)
-    return f"{total:,} {_named(table, total)}: {each}"
+        return _alone(said[0][1], total, rows)
+    each = ", ".join(_among(what, count) for count, what in said)
+    return _("%(n)s %(rows)s: %(each)s") % {"n": figure(total), "rows": rows, "each": each}
+
+
+def _alone(what: str, count: int, rows: str) -> str:
+    """``2 new entities``."""
+    said = {
+        "created": counting("%(n)s new %(rows)s", "%(n)s new %(rows)s", count, rows=rows),
+        "moved": counting("%(n)s moved %(rows)s", "%(n)s moved %(rows)s", count, rows=rows),
+        "changed": counting("%(n)s changed %(rows)s", "%(n)s changed %(rows)s", count, rows=rows),
+        "removed": counting("%(n)s removed %(rows)s", "%(n)s removed %(rows)s", count, rows=rows),
+    }
+    return said[what]
+
+
+def _among(what: str, count: int) -> str:
+    """``2 moved``, of rows that were named before."""
+    said = {
+        "created": npgettext("rows", "%(n)s new", "%(n)s new", count) % {"n": figure(count)},
+        "moved": counting("%(n)s moved", "%(n)s moved", count),
+        "changed": counting("%(n)s changed", "%(n)s changed", count),
+        "removed": counting("%(n)s removed", "%(n)s removed", count),
+    }
+    return said[what]
 
 
 def _path(row: dict[str, Any], entities: _Entities) -> dict[str, Any]:
@@ -163,7 +203,7 @@ def _row(here: Page, row: dict[str, Any], entities: _Entities) -> dict[str, Any]
         was = {**every, **before}
         found["relation"] = {
             "from": entities(was.get("from_entity")),
-            "type": _text(was.get("relation_type", "unknown")),
+            "type": _text(was.get("relation_type", _("unknown"))),
             "to": entities(was.get("to_entity")),
         }
     elif table == "entity_access":
@@ -171,12 +211,14 @@ def _row(here: Page, row: dict[str, Any], entities: _Entities) -> dict[str, Any]
     elif table == "co_occurrences":
         found["relation"] = {
             "from": entities(every.get("entity_a_id", row["key"][0])),
-            "type": "with",
+            "type": _("with"),
             "to": entities(every.get("entity_b_id", row["key"][-1])),
         }
     else:
         label = row["label"]
-        found["text"] = f"number {number}" if label is None else _text(label, MAX_TEXT)
+        found["text"] = (
+            _("number %(id)s") % {"id": number} if label is None else _text(label, MAX_TEXT)
+        )
         if table == "observations" and row["what"] != "moved" and "entity_id" in every:
             found["of"] = entities(every["entity_id"])
     return found
@@ -206,7 +248,7 @@ def _facts(
 
 
 def _label(column: str) -> str:
-    return _COLUMNS.get(column, column.replace("_", " "))
+    return _(_COLUMNS.get(column, column.replace("_", " ")))
 
 
 def _value(column: str, value: Any, entities: _Entities) -> str:
@@ -215,7 +257,7 @@ def _value(column: str, value: Any, entities: _Entities) -> str:
     if column in _ENTITIES:
         return short(entities(value)["name"], MAX_VALUE)
     if column == "similarity_flag":
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     return _text(value)
 
 

@@ -11,6 +11,7 @@ from datasette.utils import tilde_decode
 from .. import compat
 from ..answers import plain
 from ..errors import UnknownEntity
+from ..i18n import gettext as _
 from ..reports.queries import views_there
 from ..reports.similar import LISTS, Alike, Asked, answer, compare, read_alike
 from ..reports.similar_graph import find_duplicates
@@ -79,11 +80,11 @@ async def _all(here: Page) -> tuple[str, dict[str, Any]]:
     pairs = data["pairs"] or []
     await asyncio.to_thread(display.decorate, [(pair, pair["kind"]) for pair in pairs])
     for pair in pairs:
-        pair["_kind"] = display.KIND[pair["kind"]]
+        pair["_kind"] = _(display.KIND[pair["kind"]])
         pair["_url"] = here.url(f"/duplicates/{pair['entity']['id']}")
     data["_kinds"] = [
         {
-            "title": title,
+            "title": _(title),
             "count": None if data["counts"] is None else data["counts"][key],
             "url": here.url("/duplicates?") + urlencode({"kind": key}),
             "current": key == kind,

@@ -11,7 +11,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from ..text import counted, fold
+from .. import i18n
+from ..i18n import gettext as _
+from ..text import fold
 from .display import number
 
 SHOWN = 1200
@@ -24,16 +26,20 @@ PAGE_STEPS = 500_000
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 KINDS = {
-    "duplicate": "Duplicates",
-    "contradiction": "Contradictions?",
-    "look": "Worth a look",
+    "duplicate": i18n.marked("Duplicates"),
+    "contradiction": i18n.marked("Contradictions?"),
+    "look": i18n.marked("Worth a look"),
 }
-KIND = {"duplicate": "duplicate", "contradiction": "contradiction?", "look": "worth a look"}
+KIND = {
+    "duplicate": i18n.marked("duplicate"),
+    "contradiction": i18n.marked("contradiction?"),
+    "look": i18n.marked("worth a look"),
+}
 RULES = {
-    "exact": "The same text, but for case, spaces and punctuation around it",
-    "cosine": "Nearly the same meaning",
-    "containment": "The longer one holds the shorter one",
-    "wording": "The same wording",
+    "exact": i18n.marked("The same text, but for case, spaces and punctuation around it"),
+    "cosine": i18n.marked("Nearly the same meaning"),
+    "containment": i18n.marked("The longer one holds the shorter one"),
+    "wording": i18n.marked("The same wording"),
 }
 
 
@@ -139,10 +145,13 @@ def scores(pair: dict[str, Any]) -> list[str]:
     """How alike the two are, in words."""
     cosine, containment = pair["cosine"], pair["containment"]
     return [
-        "meaning not compared: no vectors" if cosine is None else f"cosine {number(cosine)}",
-        "no words to compare"
+        _("meaning not compared: no vectors")
+        if cosine is None
+        else _("cosine %(value)s") % {"value": number(cosine)},
+        _("no words to compare")
         if containment is None
-        else f"{containment:.0%} of the shorter one's words are in the longer one",
+        else _("%(share)s of the shorter one's words are in the longer one")
+        % {"share": i18n.figure(containment, ".0%")},
     ]
 
 
@@ -157,8 +166,8 @@ def decorate(pairs: Iterable[tuple[dict[str, Any], str]]) -> None:
         earlier["_text"], later["_text"] = marked(
             str(earlier["content"]), str(later["content"]), budget
         )
-        earlier["_which"], later["_which"] = "Earlier", "Later"
-        pair["_rule"] = RULES[pair["rule"]] if kind != "look" else "Near in meaning"
+        earlier["_which"], later["_which"] = _("Earlier"), _("Later")
+        pair["_rule"] = _(RULES[pair["rule"]] if kind != "look" else i18n.marked("Near in meaning"))
         pair["_scores"] = scores(pair)
 
 
@@ -172,7 +181,9 @@ def decorate_clusters(data: dict[str, Any]) -> None:
         ids = [i for i in cluster["ids"] if i != cluster["survivor"]["id"]]
         cluster["_others"] = ids[:SHOWN_IDS]
         cluster["_more"] = len(ids) - len(cluster["_others"])
-        cluster["_size"] = counted(len(cluster["ids"]), "observation", "observations")
+        cluster["_size"] = i18n.counting(
+            "%(n)s observation", "%(n)s observations", len(cluster["ids"])
+        )
         cluster["_text"] = cut(cluster["survivor"]["content"])
 
 

@@ -2,118 +2,140 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from datasette.utils import tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, entity, schema, signal_figures, times
+from .. import compat, entity, entity_reports, entity_timeline, schema, signal_figures, times
 from ..errors import BadParameter, UnknownEntity
 from ..reports.maintenance import likest, maintenance
-from . import charts
+from . import entity_display as display
+from . import tabs
 from .common import Page, page, whole_number
-from .display import short
+from .entity_graph import entity_picture
 
+TEMPLATE = "limbic_entity.html"
+TAKES = ("as_of", "now", "page", "relations_page", "change", "search_id")
 RATINGS_TABLE = ("limbic_feedback",)
-# kind of kept pairs → one of them, several
-KINDS = {
-    "duplicate": ("duplicate pair", "duplicate pairs"),
-    "contradiction": ("contradiction", "contradictions"),
-    "look": ("pair worth a look", "pairs worth a look"),
-}
+OBSERVATIONS = 50
+RELATIONS = 25
+"""Relations of each way on a page."""
+_CHANGED = re.compile(r"(observation|relation)-[0-9]{1,19}")
 
 
-@page
-async def entity_page(here: Page) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Asked:
+    """What of an entity is asked for, and what of it the visitor may see besides its own tables."""
+
+    id: int
+    now: str | None
+    as_of: str | None
+    page: int
+    relations_page: int
+    log: bool
+    ratings: bool
+    reports: bool
+    insights: bool
+
+
+async def _entity(here: Page) -> tuple[str, dict[str, Any]]:
+    change = here.given.get("change")
+    if change is not None and not _CHANGED.fullmatch(change):
+        raise BadParameter(f"change is {change[:40]!r}: use observation-ID or relation-ID")
+    asked = await _asked(here)
+    data = await here.read(lambda conn: read(conn, asked, here.settings))
+    if not here.as_json:
+        data["_graph"] = await entity_picture(here, asked.id, data["as_of"] or data["now"])
+        display.decorate(here, data, change)
+    return TEMPLATE, data
+
+
+entity_page = page(_entity, takes=TAKES)
+
+
+async def _asked(here: Page) -> Asked:
     given = here.request.url_vars["entity"]
     wanted = whole_number(given)
     if wanted is None:
         shown = tilde_decode(given)[:60]
         raise UnknownEntity(f"{shown!r} is no entity id: search for the name instead")
-    now = here.args.get("now") or None
-    if now is not None and times.to_sql(now) is None:
-        raise BadParameter(f"now is {now[:60]!r}: use a time such as 2026-11-29 12:00:00")
-    number = here.whole("page", 1)
-    access_log = await compat.may_view(
-        here.datasette, here.request.actor, here.db.name, (schema.ACCESS_LOG,)
+
+    async def may(tables: tuple[str, ...]) -> bool:
+        return await compat.may_view(here.datasette, here.request.actor, here.db.name, tables)
+
+    reports = await may(schema.REPORTED_TABLES)
+    return Asked(
+        id=wanted,
+        now=_moment(here, "now"),
+        as_of=_moment(here, "as_of"),
+        page=here.whole("page", 1),
+        relations_page=here.whole("relations_page", 1),
+        log=await may((schema.ACCESS_LOG,)),
+        ratings=await may(RATINGS_TABLE),
+        reports=reports,
+        insights=reports and await may(tabs.REVIEW_TABLES),
     )
-    data = await here.read(
-        lambda conn: entity.entity_detail(
-            conn,
-            wanted,
-            settings=here.settings,
-            now=times.to_sql(now) if now else None,
-            page=number,
-            access_log=access_log,
-        )
-    )
-    signals = data["signals"]
-    signals["events"] = await _events(here, wanted)
-    await _add_maintenance(here, data)
-    if here.as_json:
-        return "limbic_entity.html", data
-    _decorate(here, data)
-    weeks, outside = signals["weeks"], signals["outside_weeks"]
-    data["_log_shown"] = access_log
-    data["_chart"] = charts.week_chart(weeks) if access_log else None
-    data["_outside"] = charts.outside_words(outside, weeks) if access_log else []
-    data["_partners"] = charts.partner_bars(signals["co_occurrences"])
-    data["_row_url"] = str(here.datasette.urls.row(here.db.name, "entities", str(wanted)))
-    return "limbic_entity.html", data
 
 
-async def _events(here: Page, wanted: int) -> dict[str, int] | None:
-    """How often it was opened from a search and rated; None for who may not see the log of that.
-
-    The page itself asks for no more rights than the entity does.
-    """
-    if not await compat.may_view(here.datasette, here.request.actor, here.db.name, RATINGS_TABLE):
+def _moment(here: Page, name: str) -> str | None:
+    """A time among the arguments, as SQL writes it."""
+    given = here.given.get(name)
+    if given is None:
         return None
-    found: dict[str, int] = await here.read(lambda conn: signal_figures.events(conn, wanted))
+    found = times.to_sql(given)
+    if found is None:
+        raise BadParameter(f"{name} is {given[:60]!r}: use a time such as 2026-11-29 12:00:00")
     return found
 
 
-async def _add_maintenance(here: Page, data: dict[str, Any]) -> None:
-    """How it stands in the reports, and what each flagged observation is most like."""
-    data["maintenance"] = None
+def read(conn: sqlite3.Connection, asked: Asked, settings: Any) -> dict[str, Any]:
+    """All that the page shows, in a number of statements that does not hang on what there is."""
+    data = entity.entity_detail(
+        conn,
+        asked.id,
+        settings=settings,
+        now=asked.now,
+        as_of=asked.as_of,
+        page=asked.page,
+        size=OBSERVATIONS,
+        relations_page=asked.relations_page,
+        relations_size=RELATIONS,
+        access_log=asked.log,
+    )
+    at = data["as_of"] or data["now"]
+    data["relation_types"] = entity.relation_types(conn, asked.id, at)
+    data["timeline"] = entity_timeline.timeline(
+        conn, asked.id, now=data["now"], at=at, access_log=asked.log
+    )
+    data["signals"]["events"] = signal_figures.events(conn, asked.id) if asked.ratings else None
+    _add_reports(conn, data, asked)
+    return data
+
+
+def _add_reports(conn: sqlite3.Connection, data: dict[str, Any], asked: Asked) -> None:
+    """How it stands in the reports, what each observation is like, and what waits for a decision.
+
+    None, or nothing, for who may not see that.
+    """
+    data["maintenance"] = found = (
+        maintenance(conn, asked.id, data["entityType"], archived=data["archived_at"] is not None)
+        if asked.reports
+        else None
+    )
+    ids = [row["id"] for row in data["observations"]]
+    flagged = [row["id"] for row in data["observations"] if row["similarity_flag"]]
     alike: dict[int, dict[str, Any]] = {}
-    if await compat.may_view(
-        here.datasette, here.request.actor, here.db.name, schema.REPORTED_TABLES
-    ):
-        data["maintenance"], alike = await here.read(lambda conn: _reported(conn, data))
+    pairs: dict[int, list[dict[str, Any]]] = {}
+    if found is not None:
+        alike = likest(conn, flagged)
+        pairs = entity_reports.pairs_of(conn, ids)
+        found["topics"] = entity_reports.kept_topics(conn, asked.id) if found["split"] else []
+        found["waiting"] = (
+            entity_reports.pending_insights(conn, asked.id) if asked.insights else None
+        )
     for row in data["observations"]:
         row["similar_to"] = alike.get(row["id"])
-
-
-def _reported(
-    conn: sqlite3.Connection, data: dict[str, Any]
-) -> tuple[dict[str, Any] | None, dict[int, dict[str, Any]]]:
-    found = maintenance(
-        conn, data["id"], data["entityType"], archived=data["archived_at"] is not None
-    )
-    return found, likest(conn, [o["id"] for o in data["observations"] if o["similarity_flag"]])
-
-
-def _decorate(here: Page, data: dict[str, Any]) -> None:
-    """What the page says of the reports besides, in words and links."""
-    kept = (data["maintenance"] or {}).get("pairs") or {}
-    data["_pairs"] = [
-        f"{count:,} {KINDS[kind][count != 1]}" for kind, count in kept.items() if count
-    ]
-    for row in (*data["relations_out"], *data["relations_in"]):
-        row["_ended"] = _has_ended(row["valid_to"], data["now"])
-    on_page = {row["id"] for row in data["observations"]}
-    for row in data["observations"]:
-        like = row["similar_to"]
-        if like is None:
-            row["_like"] = "Marked as like an earlier observation; which one is not known"
-            continue
-        row["_like"] = f"Like observation {like['id']}: {short(like['content'], 300)}"
-        there = f"#observation-{like['id']}"
-        row["_like_url"] = there if like["id"] in on_page else here.url(f"/duplicates/{data['id']}")
-
-
-def _has_ended(end: Any, now: str) -> bool:
-    """Whether ``valid_to`` is over; one that cannot be read is not, as ranking has it."""
-    then, moment = times.parse_time(end), times.parse_time(now)
-    return then is not None and moment is not None and then <= moment
+        row["pairs"] = pairs.get(row["id"], [])

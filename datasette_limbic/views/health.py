@@ -6,38 +6,51 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .. import compat, health
+from ..i18n import figure, marked
+from ..i18n import gettext as _
 from ..reports.lists import MAX_SIZE, SIZE
 from .common import Page, page
-from .display import day, named, number, short
+from .display import day, english, named, number, short
 from .writable import may_edit
 
 FIRST = 5
 """Rows of each finding where all of them are shown."""
 LABELS = {
-    "name": "Entity",
-    "entity": "Entity",
-    "entityType": "Type",
-    "from_name": "From",
-    "to_name": "To",
-    "relation_type": "Relation",
-    "access_count": "Accesses",
-    "ended_observations": "Ended",
-    "degree": "Neighbours",
-    "only_link": "Only link",
-    "joins": "Live entities",
-    "parts": "Sides",
-    "sides": "What it joins",
-    "share_left_out": "Left out",
-    "what": "What",
-    "row": "Row",
-    "text": "What",
-    "content": "Begins",
-    "entities": "Entities",
+    "name": marked("Entity"),
+    "entity": marked("Entity"),
+    "entityType": marked("Type"),
+    "from_name": marked("From"),
+    "to_name": marked("To"),
+    "relation_type": marked("Relation"),
+    "access_count": marked("Accesses"),
+    "ended_observations": marked("Ended"),
+    "degree": marked("Neighbours"),
+    "only_link": marked("Only link"),
+    "joins": marked("Live entities"),
+    "parts": marked("Sides"),
+    "sides": marked("What it joins"),
+    "share_left_out": marked("Left out"),
+    "what": marked("What"),
+    "row": marked("Row"),
+    "text": marked("What"),
+    "content": marked("Begins"),
+    "entities": marked("Entities"),
+    "observations": marked("Observations"),
+    "characters": marked("Characters"),
+    "names": marked("Names"),
+    "check": marked("Check"),
+    "state": marked("State"),
+    "reason": marked("Reason"),
+    "collection": marked("Collection"),
+    "created_at": marked("Created at"),
+    "last_access": marked("Last access"),
+    "valid_from": marked("Valid from"),
+    "valid_to": marked("Valid to"),
 }
 CARDS = {
-    "broken": ("Broken", "wrong in the file"),
-    "attention": ("Wants a look", "for a person to decide"),
-    "note": ("Worth knowing", "nothing to repair"),
+    "broken": (marked("Broken"), marked("wrong in the file")),
+    "attention": (marked("Wants a look"), marked("for a person to decide")),
+    "note": (marked("Worth knowing"), marked("nothing to repair")),
 }
 # finding → what can be done about each of its rows
 ACTIONS = {
@@ -85,9 +98,17 @@ async def _decorate(here: Page, data: dict[str, Any]) -> None:
     data["_unseen"] = [f for f in findings if f["count"] is None]
     data["_nothing"] = [f for f in findings if f["count"] == 0]
     data["_cards"] = [
-        {"title": title, "help": words, "count": data["counts"][severity], "severity": severity}
+        {
+            "title": _(title),
+            "help": _(words),
+            "count": data["counts"][severity],
+            "severity": severity,
+        }
         for severity, (title, words) in CARDS.items()
     ]
+    for finding in findings:
+        finding["_title"] = _title(finding)
+        finding["_advice"] = _said_or_english(finding["what_to_do"]["text"])
     data["_all_url"] = here.url("/health")
     edits = await may_edit(here.datasette, here.request.actor, here.db)
     for finding in data["_shown"]:
@@ -95,10 +116,22 @@ async def _decorate(here: Page, data: dict[str, Any]) -> None:
         finding["_acts"] = _acts(here, finding) if edits else None
 
 
+def _said_or_english(text: str) -> str:
+    """Advice of a fixed list translated; that which names what was found in English."""
+    said = _(text)
+    return str(said) if said != text else english(text)
+
+
+def _title(finding: dict[str, Any]) -> str:
+    """As a heading."""
+    found = _(finding["title"])
+    return found[:1].upper() + found[1:]
+
+
 async def _decorate_one(here: Page, finding: dict[str, Any]) -> None:
-    finding["_severity"] = CARDS[finding["severity"]][0].lower()
+    finding["_severity"] = _(CARDS[finding["severity"]][0]).lower()
     finding["_labels"] = [
-        (LABELS.get(name) or name.replace("_", " ").capitalize(), is_figure(finding, name))
+        (_(LABELS.get(name) or name.replace("_", " ").capitalize()), is_figure(finding, name))
         for name in finding["columns"]
     ]
     finding["_cells"] = [
@@ -168,21 +201,23 @@ def _cell(
     if name == "names":
         lines = [
             [(named(each["name"], each["id"], 120), _entity_url(here, each["id"]))]
-            + [(" (archived)", None)] * each["archived"]
+            + [(f" ({_('archived')})", None)] * each["archived"]
             for each in value
         ]
     elif name == "sides":
         lines = [_side(here, side) for side in value]
         if row["parts"] > len(value):
-            lines.append([(f"and {row['parts'] - len(value):,} more", None)])
+            lines.append(
+                [(_("and %(count)s more") % {"count": number(row["parts"] - len(value))}, None)]
+            )
     elif name in finding["links"]:
         entity = row.get(finding["links"][name])
         shown = "–" if value is None else named(value, entity, 120)
         lines = [[(shown, None if value is None else _entity_url(here, entity))]]
     elif isinstance(value, bool):
-        lines = [[("yes" if value else "no", None)]]
+        lines = [[(_("yes") if value else _("no"), None)]]
     elif name == "share_left_out":
-        lines = [[(f"{value:.0%}", None)]]
+        lines = [[(figure(value, ".0%"), None)]]
     elif name in _TIMES:
         lines = [[(day(value) if value else "–", None)]]
     elif isinstance(value, str):
@@ -193,7 +228,7 @@ def _cell(
 
 
 def _side(here: Page, side: dict[str, Any]) -> list[tuple[Any, str | None]]:
-    pieces: list[tuple[Any, str | None]] = [(f"{side['entities']:,}: ", None)]
+    pieces: list[tuple[Any, str | None]] = [(f"{number(side['entities'])}: ", None)]
     for at, each in enumerate(side["names"]):
         pieces.append((", " if at else "", None))
         pieces.append((named(each["name"], each["id"], 60), _entity_url(here, each["id"])))

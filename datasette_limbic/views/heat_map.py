@@ -1,4 +1,4 @@
-"""Geometry and colours of the heat map: NDCG@K over beta_sal (rows) and gamma (columns).
+"""Geometry and shades of the heat map: NDCG@K over beta_sal (rows) and gamma (columns).
 
 The template draws what stands here. Three marks that can lie upon each other show what is in
 force (a ring), the best cell (a dot) and the target (a frame).
@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..i18n import figure, marked
+from ..i18n import gettext as _
+
 CELL_HEIGHT = 22
 LEAST_WIDTH = 24
 LETTER = 6.2
 """Width of a digit of a label."""
 TOP, EDGE = 6, 6
 SWATCHES = 7
-# From low to high: light to dark, so that it is read without telling hues apart.
-STOPS = ((226, 236, 246), (143, 184, 220), (27, 82, 140))
-UNKNOWN = "#ffffff"
-MARKS = {"target": "target", "in_force": "in force", "best": "best"}
+PALEST = 0.08
+"""Opacity of the lowest: of one hue, so that it is read without telling hues apart."""
+MARKS = {"target": marked("target"), "in_force": marked("in force"), "best": marked("best")}
 """Key of a place in the surface → what it is called; drawn in this order."""
 
 
@@ -38,7 +40,7 @@ def heat_map(surface: Mapping[str, Any] | None) -> dict[str, Any] | None:
         {
             "x": round(left + width * j, 1),
             "y": TOP + CELL_HEIGHT * i,
-            "fill": UNKNOWN if value is None else colour(_share(value, low, high)),
+            "depth": None if value is None else depth(_share(value, low, high)),
             "title": _title(row, column, value, [m["name"] for m in marks if m["at"] == [i, j]]),
         }
         for i, (row, line) in enumerate(zip(rows, surface["ndcg"], strict=True))
@@ -60,9 +62,9 @@ def heat_map(surface: Mapping[str, Any] | None) -> dict[str, Any] | None:
             {"x": round(left + width * (j + 0.5), 1), "y": floor + 13, "text": text}
             for j, text in enumerate(columns)
         ],
-        "low": f"{low:.4f}",
-        "high": f"{high:.4f}",
-        "swatches": [{"x": 14 * i, "fill": colour(i / (SWATCHES - 1))} for i in range(SWATCHES)],
+        "low": figure(low, ".4f"),
+        "high": figure(high, ".4f"),
+        "swatches": [{"x": 14 * i, "depth": depth(i / (SWATCHES - 1))} for i in range(SWATCHES)],
         "swatch": 14,
         "swatches_width": 14 * SWATCHES,
         "desc": _desc(surface, rows, columns, low, high),
@@ -73,7 +75,7 @@ def heat_map(surface: Mapping[str, Any] | None) -> dict[str, Any] | None:
                     "label": row,
                     "cells": [
                         {
-                            "text": "–" if value is None else f"{value:.4f}",
+                            "text": "–" if value is None else figure(value, ".4f"),
                             "marks": [m["name"] for m in marks if m["at"] == [i, j]],
                         }
                         for j, value in enumerate(line)
@@ -88,21 +90,18 @@ def heat_map(surface: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def labels(values: Sequence[float]) -> list[str]:
     """The values as short as they stay different; 17 digits tell any two apart."""
     for digits in range(2, 18):
-        found = [f"{value:.{digits}g}" for value in values]
+        found = [figure(value, f".{digits}g") for value in values]
         if len(set(found)) == len(set(values)):
             break
     return found
 
 
-def colour(share: float) -> str:
-    """The colour at ``share`` (0 to 1) of the way from the first stop to the last."""
-    place = min(max(share, 0.0), 1.0) * (len(STOPS) - 1)
-    index = min(int(place), len(STOPS) - 2)
-    between = place - index
-    mixed = (
-        round(a + (b - a) * between) for a, b in zip(STOPS[index], STOPS[index + 1], strict=True)
-    )
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+def depth(share: float) -> float:
+    """Opacity at ``share`` (0 to 1) of the way from the lowest to the highest.
+
+    The sheet has the colour: what is deep is dark on a light page, and bright on a dark one.
+    """
+    return round(PALEST + (1 - PALEST) * min(max(share, 0.0), 1.0), 3)
 
 
 def _share(value: float, low: float, high: float) -> float:
@@ -113,7 +112,7 @@ def _marks(surface: Mapping[str, Any], left: float, width: float) -> list[dict[s
     return [
         {
             "key": key.replace("_", "-"),
-            "name": name,
+            "name": _(name),
             "at": list(surface[key]),
             "x": round(left + width * surface[key][1], 1),
             "y": TOP + CELL_HEIGHT * surface[key][0],
@@ -126,7 +125,7 @@ def _marks(surface: Mapping[str, Any], left: float, width: float) -> list[dict[s
 
 
 def _title(row: str, column: str, value: float | None, marks: Sequence[str]) -> str:
-    shown = "not known" if value is None else f"{value:.4f}"
+    shown = _("not known") if value is None else figure(value, ".4f")
     beside = f" ({', '.join(marks)})" if marks else ""
     return f"beta_sal {row}, gamma {column}: {shown}{beside}"
 
@@ -135,12 +134,21 @@ def _desc(
     surface: Mapping[str, Any], rows: Sequence[str], columns: Sequence[str], low: float, high: float
 ) -> str:
     places = [
-        f"{name.capitalize()} is beta_sal {rows[surface[key][0]]} with gamma "
-        f"{columns[surface[key][1]]}."
+        _("%(mark)s is beta_sal %(beta_sal)s with gamma %(gamma)s.")
+        % {
+            "mark": _(name).capitalize(),
+            "beta_sal": rows[surface[key][0]],
+            "gamma": columns[surface[key][1]],
+        }
         for key, name in MARKS.items()
         if surface[key] is not None
     ]
-    return (
-        f"{len(rows)} values of beta_sal by {len(columns)} of gamma; NDCG from {low:.4f} to "
-        f"{high:.4f}. {' '.join(places)}"
-    )
+    said = _(
+        "%(rows)s values of beta_sal by %(columns)s of gamma; NDCG from %(low)s to %(high)s."
+    ) % {
+        "rows": len(rows),
+        "columns": len(columns),
+        "low": figure(low, ".4f"),
+        "high": figure(high, ".4f"),
+    }
+    return " ".join([said, *places])

@@ -9,6 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from .. import import_log, times
+from ..i18n import counting, figure, marked, ngettext
+from ..i18n import gettext as _
 from .display import number, short
 
 SHOWN_RAW = 120
@@ -18,8 +20,26 @@ MAX_FIGURES = 40
 
 # The order of what we know; whatever else there is follows.
 GROUPS = ("entities", "observations", "relations", "access")
-TITLES = {"access": "Accesses", "co_occurrences": "Co-occurrences"}
-ONE = {"entities": "entity", "observations": "observation", "relations": "relation"}
+TITLES = {"access": marked("Accesses"), "co_occurrences": marked("Co-occurrences")}
+# words of figures that our own imports log; those of others are shown as they are
+WORDS = (
+    marked("entities"), marked("observations"), marked("relations"), marked("access"),
+    marked("created"), marked("added"), marked("merged"), marked("updated"), marked("replaced"),
+    marked("already there"), marked("reopened"), marked("skipped"), marked("dangling"),
+    marked("lines"), marked("in file"), marked("names"), marked("rows"), marked("rejected"),
+    marked("warnings"), marked("line"), marked("count"), marked("key"), marked("value"),
+    marked("name"), marked("reason"), marked("column"), marked("table"), marked("entity"),
+    marked("kept"), marked("given"), marked("type"), marked("ended"), marked("removed"),
+    marked("searches"), marked("feedback"), marked("settings"), marked("insights"),
+    marked("parameters"), marked("changes"), marked("imports"), marked("unchanged"),
+    marked("seconds"), marked("embeddings"), marked("duplicates"), marked("files"),
+    marked("blank"), marked("glued"), marked("beside"), marked("stubs"), marked("rejects"),
+    marked("removed here"), marked("gone"), marked("missing"), marked("moved"), marked("restored"),
+    marked("refused"), marked("shared"), marked("vectors"), marked("access counts"),
+    marked("access log"), marked("type conflict count"), marked("unreadable count"),
+    marked("near equal count"), marked("replaced texts"), marked("kept confidence"),
+    marked("columns"),
+)  # fmt: skip
 RESULTS = (
     *("created", "added", "merged", "updated", "replaced", "already_there", "reopened"),
     *("skipped", "dangling"),
@@ -61,7 +81,7 @@ def moment(value: Any) -> str:
     """Day and minute of a stored time; the whole of it stands in a title attribute."""
     known = times.to_sql(value)
     if known is None:
-        return "unknown" if not value else visible(value, 20)
+        return _("unknown") if not value else visible(value, 20)
     return Markup('<time datetime="{}Z" title="{} UTC">{} UTC</time>').format(
         known.replace(" ", "T"), known, known[:16]
     )
@@ -72,28 +92,32 @@ def took(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds else "under 1 ms"
+        return f"{seconds * 1000:.0f} ms" if seconds else _("under 1 ms")
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{figure(seconds, '.1f')} s"
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    return f"{figure(whole // 3600)} h {whole % 3600 // 60} min"
 
 
 def words(key: Any) -> str:
     """A key as words: ``already_there`` → ``already there``."""
-    return visible(key, 60).replace("_", " ")
+    return _(visible(key, 60).replace("_", " "))
 
 
 def title(key: str) -> str:
-    found = TITLES.get(key) or words(key)
+    found = _(TITLES[key]) if key in TITLES else words(key)
     return found[:1].upper() + found[1:]
 
 
 def said(group: Any) -> str:
     """``12 created, 1 merged``: what became of a group, a dash where nothing did."""
-    return ", ".join(f"{number(n)} {words(key)}" for key, n in _results(group) if n) or "–"
+    return ", ".join(_counted(key, n) for key, n in _results(group) if n) or "–"
+
+
+def _counted(key: Any, count: Any) -> str:
+    return _("%(n)s %(what)s") % {"n": number(count), "what": words(key)}
 
 
 def columns(totals: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
@@ -104,7 +128,7 @@ def columns(totals: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     others = [k for k in _groups(totals) if k not in GROUPS[:3] and any(_values(totals[k]))]
     found = [(title(key), (key,)) for key in GROUPS[:3]]
     if len(others) > OWN_COLUMNS:
-        return [*found, ("Also", tuple(others[:MAX_GROUPS]))]
+        return [*found, (_("Also"), tuple(others[:MAX_GROUPS]))]
     return [*found, *((title(key), (key,)) for key in others)]
 
 
@@ -124,15 +148,16 @@ def cards(figures: dict[str, Any]) -> list[dict[str, str]]:
         if not results or not any(_values(figures[key])):
             continue
         (first, value), *rest = results
-        more = ", ".join(f"{number(n)} {words(name)}" for name, n in rest if n)
-        found.append({"title": f"{title(key)} {words(first)}", "value": number(value), "sub": more})
+        more = ", ".join(_counted(name, n) for name, n in rest if n)
+        heading = _("%(group)s %(what)s") % {"group": title(key), "what": words(first)}
+        found.append({"title": heading, "value": number(value), "sub": more})
     return found[:MAX_GROUPS]
 
 
 def groups(figures: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Every figure, in its group."""
     top = [(key, value) for key, value in figures.items() if not isinstance(value, dict)]
-    parts: list[tuple[str, Iterable[tuple[str, Any]]]] = [("The file", top)]
+    parts: list[tuple[str, Iterable[tuple[str, Any]]]] = [(_("The file"), top)]
     known = [
         *_groups(figures),
         *(["warnings"] if isinstance(figures.get("warnings"), dict) else []),
@@ -155,13 +180,27 @@ def left_out_words(figures: dict[str, Any], kept: int) -> list[str]:
     """``6 lines rejected``, ``1 relation dangling``: the parts of what was left out."""
     parts = []
     if n := figures.get("rejected"):
-        parts.append(f"{number(n)} line{'' if n == 1 else 's'} rejected")
+        said = ngettext("%(n)s line rejected", "%(n)s lines rejected", n)
+        parts.append(said % {"n": number(n)})
     for key in _groups(figures):
         for what in ("dangling", "skipped"):
             if n := figures[key].get(what):
-                name = ONE.get(key, key) if n == 1 else title(key).lower()
-                parts.append(f"{number(n)} {words(name)} {what}")
-    return parts or ([f"{number(kept)} in the log"] if kept else [])
+                parts.append(_left_out(key, what, n))
+    return parts or ([counting("%(n)s in the log", "%(n)s in the log", kept)] if kept else [])
+
+
+def _left_out(group: str, what: str, count: Any) -> str:
+    """``1 relation dangling``, ``3 observations skipped``."""
+    said = {
+        "relations": ngettext("%(n)s relation %(what)s", "%(n)s relations %(what)s", count),
+        "observations": ngettext(
+            "%(n)s observation %(what)s", "%(n)s observations %(what)s", count
+        ),
+        "entities": ngettext("%(n)s entity %(what)s", "%(n)s entities %(what)s", count),
+    }
+    other = _("%(n)s %(group)s %(what)s")
+    values = {"n": number(count), "what": words(what), "group": title(group).lower()}
+    return said.get(group, other) % values
 
 
 def beyond(figures: dict[str, Any], kept: int) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..i18n import gettext as _
+from ..i18n import marked
 from .display import number
 from .import_display import cell, title, words
 
@@ -13,24 +15,32 @@ MAX_TABLES = 24
 # Heading, what became of it, and the figure that counts all of it.
 WARNINGS = {
     "type_conflicts": (
-        "Entities given two types",
-        "The first type stays.",
+        marked("Entities given two types"),
+        marked("The first type stays."),
         "type_conflict_count",
     ),
-    "skipped_observations": ("Observations skipped", "They hold no text.", None),
+    "skipped_observations": (marked("Observations skipped"), marked("They hold no text."), None),
     "unreadable": (
-        "Values that could not be read",
-        "They are stored as unknown.",
+        marked("Values that could not be read"),
+        marked("They are stored as unknown."),
         "unreadable_count",
     ),
-    "extra_keys": ("Keys without a place here", "Their values are not stored.", None),
+    "extra_keys": (
+        marked("Keys without a place here"),
+        marked("Their values are not stored."),
+        None,
+    ),
     "near_equal_names": (
-        "Names that differ in case or accents only",
-        "They are kept apart.",
+        marked("Names that differ in case or accents only"),
+        marked("They are kept apart."),
         "near_equal_count",
     ),
-    "not_carried": ("Not carried over", "This memory has no place for them.", None),
-    "replaced_texts": ("Texts with broken characters", "U+FFFD stands in for each.", None),
+    "not_carried": (marked("Not carried over"), marked("This memory has no place for them."), None),
+    "replaced_texts": (
+        marked("Texts with broken characters"),
+        marked("U+FFFD stands in for each."),
+        None,
+    ),
 }
 
 
@@ -57,6 +67,7 @@ def _table(
 ) -> dict[str, Any] | None:
     known = WARNINGS.get(key)
     heading, hint, counted = known or (name, "", None)
+    heading, hint = _(heading), _(hint)
     if not isinstance(value, (dict, list)):
         if known is None or not isinstance(value, (int, float)) or not value:
             return None

@@ -10,6 +10,7 @@ from datasette.utils import tilde_decode
 
 from .. import import_log, import_rejects
 from ..errors import UnknownImport
+from ..i18n import gettext as _
 from . import import_display as display
 from . import import_warnings
 from .common import Page, page, whole_number
@@ -67,6 +68,7 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     data["_dangling"] = display.dangling(row["figures"])
     data["_beyond"] = display.beyond(row["figures"], row["rejects_kept"])
     data["_full"] = row["rejects_kept"] >= import_rejects.MAX_KEPT
+    data["_most_kept"], data["_longest"] = import_rejects.MAX_KEPT, import_rejects.MAX_RAW
     data["_command"] = f"datasette limbic import {_name(row['source'])} {_name(here.db.name)}.db"
     chosen = {reason, import_rejects.reason_kind(reason)} if reason else set()
     for one in data["reasons"]:
@@ -94,7 +96,7 @@ import_page = page(_import, IMPORT_TABLES)
 
 
 def _decorate(row: dict[str, Any]) -> None:
-    row["_source"] = display.visible(row["source"], 200) or "without a name"
+    row["_source"] = display.visible(row["source"], 200) or _("without a name")
     row["_format"] = display.visible(row["format"], 60)
     row["_when"] = display.moment(row["started_at"])
     row["_took"] = display.took(row["seconds"])

@@ -23,6 +23,7 @@ from ..errors import (
     StaleProposal,
     UnknownInsight,
 )
+from ..i18n import gettext as _
 from ..insights import queue
 from ..insights.approving import Approval, approval
 from ..insights.deciding import Decision, as_it_stands
@@ -65,7 +66,7 @@ async def _data(here: Page, number: int, chosen: Mapping[str, Any]) -> dict[str,
     data["_embed"] = decision is None or decision.embeds
     data["_carried"] = _carried(would, data["answer"])
     data["_notes_alone"] = would is not None and would.action is None
-    data["_yes"] = KINDS[would.action].done if would and would.action else None
+    data["_yes"] = _(KINDS[would.action].done) if would and would.action else None
     if action is not None:
         diff, names = await here.read(lambda conn: described(conn, _beside(data["answer"]["diff"])))
         data["_diff"] = diff_display.shown(here, diff, names)

@@ -25,11 +25,13 @@ from .common import Page
 CLIENT = "page"
 # What is signed is read by the version that wrote it: whoever changes it counts this up.
 _NAMESPACE = "limbic-rate-1"
-# Characters that a page carries along at most. What is longer cannot be rated: a pool of
-# thousands of candidates, or of very long names; a usual one takes some 4,000.
-MAX_SIGNED = 200_000
+# Characters that a page carries along at most, so that all of it stays below 150 kB: less for each
+# result beside it. What is longer cannot be rated: a pool of many hundred candidates, or of very
+# long names; a usual one takes some 4,000.
+MAX_SIGNED = 60_000
+_LESS_FOR_EACH = 400
 # A signed pool is compressed: one that is far too long is not even tried.
-_MAX_NAMES = 10 * MAX_SIGNED
+_MAX_NAMES = 2_000_000
 # The address of the page, which becomes that of the way back, in a header.
 _MAX_ADDRESS = 40_000
 STALE = (
@@ -82,7 +84,8 @@ def form(conn: sqlite3.Connection, here: Page, pool: Pool) -> dict[str, Any] | N
             actor=posting.actor_id(here),
         )
     arguments = {k: v for k, v in here.given.items() if k in request.ARGUMENTS}
-    signed = _signed(here, Carried(here.db.name, uid, arguments, found))
+    room = MAX_SIGNED - _LESS_FOR_EACH * min(pool.request.limit, len(pool.rows))
+    signed = _signed(here, Carried(here.db.name, uid, arguments, found), room)
     if signed is None:
         return None
     return {
@@ -98,13 +101,13 @@ def _is_of(conn: sqlite3.Connection, uid: str, query: str) -> bool:
     return search_log.is_logged(conn, uid) and search_log.search_row(conn, uid)["query"] == query
 
 
-def _signed(here: Page, page: Carried) -> str | None:
+def _signed(here: Page, page: Carried, room: int) -> str | None:
     if len(urlencode(page.arguments)) > _MAX_ADDRESS:
         return None
     if page.search and sum(len(row[1]) for row in page.search.candidates) > _MAX_NAMES:
         return None
     signed: str = here.datasette.sign(plain(asdict(page)), _NAMESPACE)
-    return signed if len(signed) <= MAX_SIGNED else None
+    return signed if len(signed) <= room else None
 
 
 def carried(here: Page, signed: Any) -> Carried:

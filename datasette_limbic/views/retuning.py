@@ -17,6 +17,7 @@ from ..tuning import versions
 from ..tuning.ranges import HIGHEST
 from ..tuning.version_rows import InForce
 from . import posting, tuning, writable
+from .apart import apart
 from .common import Page, View, by_method, checked, json_response, render, whole_number
 from .tabs import TUNING_TABLES
 from .tuning_display import ASKED
@@ -47,9 +48,7 @@ async def _apply(here: Page, given: dict[str, Any]) -> InForce:
         )
     beta_sal, gamma = (_value(given, name) for name in VALUES)
     options = await tuning.options(given, _whole(given, "until"))
-    agreed = await tuning.apart(
-        here, None, _agree, (options, (beta_sal, gamma), _whole(given, "version"))
-    )
+    agreed = await apart(here, None, _agree, (options, (beta_sal, gamma), _whole(given, "version")))
     return await writable.written(
         here,
         lambda conn: applying().write_agreed(

@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ..errors import UnknownEntity
+from ..i18n import counting, marked
+from ..i18n import gettext as _
 from ..insights.queue import STATUSES
 from ..insights.standing import standing
 from ..reports.entities import typed
@@ -14,12 +16,11 @@ from . import insight, review_display, writable
 from .common import SCRIPT, Page, page
 from .tabs import REVIEW_TABLES
 
-ALL = "all"
+ALL = marked("all")
 FILTERS = ("kind", "status", "entity")
 _LOOKED = re.compile(r"\d{1,9}(?:\.\d{1,9}){3}", re.ASCII)
 LOOKED = ("added", "raised_again", "refreshed", "withdrawn")
 """What looking again did, in the order of the argument ``looked``."""
-_WORDS = ("new", "raised again", "refreshed", "withdrawn")
 
 
 async def _review(here: Page) -> tuple[str, dict[str, Any]]:
@@ -86,8 +87,14 @@ def _looked(text: str) -> str | None:
     """What looking again did, in words; None where the argument says nothing of it."""
     if not _LOOKED.fullmatch(text):
         return None
-    counts = zip(map(int, text.split(".")), _WORDS, strict=True)
-    return ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing is new"
+    new, again, refreshed, withdrawn = map(int, text.split("."))
+    counts = (
+        new and counting("%(n)s new", "%(n)s new", new),
+        again and counting("%(n)s raised again", "%(n)s raised again", again),
+        refreshed and counting("%(n)s refreshed", "%(n)s refreshed", refreshed),
+        withdrawn and counting("%(n)s withdrawn", "%(n)s withdrawn", withdrawn),
+    )
+    return ", ".join(each for each in counts if each) or _("nothing is new")
 
 
 review_page = page(_review, REVIEW_TABLES, takes=(*FILTERS, "page", "looked", *insight.SAYS))

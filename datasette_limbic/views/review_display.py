@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..i18n import counting, marked
+from ..i18n import gettext as _
 from ..insights.words import words
-from ..text import counted
 from . import duplicates_display
 from .common import Page
 from .display import day, number, short
 
 MAX_RAW = 20_000
+# of a finding; pages show them translated
+STATUSES = (marked("pending"), marked("approved"), marked("dismissed"))
 
 
 def title(kind: Any) -> str:
     """A kind as a badge; that of an import as it came."""
     known = words(kind)
-    return short(kind, 60) if known is None else known.title
+    return short(kind, 60) if known is None else _(known.title)
 
 
 def decorate(here: Page, data: dict[str, Any]) -> None:
@@ -25,7 +28,7 @@ def decorate(here: Page, data: dict[str, Any]) -> None:
     found = data["insight"]
     found["_kind"] = title(found["kind"])
     known = words(found["kind"])
-    found["_no"] = "Dismiss" if known is None else f"Dismiss: {known.no}"
+    found["_no"] = _("Dismiss") if known is None else _("Dismiss: %(no)s") % {"no": _(known.no)}
     found["_entity_url"] = here.url(f"/entity/{found['entity']['id']}") if found["entity"] else None
     found["_split_url"] = None
     if found["kind"] == "split" and found["ours"] and found["entity"]:
@@ -62,24 +65,30 @@ def _contradiction(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict
     sides = [of["earlier"], of["later"]]
     texts = duplicates_display.marked(str(sides[0]["content"]), str(sides[1]["content"]))
     items = [
-        _observation(
-            here, data, side, text=text, which=which, choose=f"End the {which.lower()} one"
+        _observation(here, data, side, text=text, which=which, choose=choose)
+        for side, text, (which, choose) in zip(
+            sides,
+            texts,
+            (
+                (_("Earlier"), _("End the earlier one")),
+                (_("Later"), _("End the later one")),
+            ),
+            strict=True,
         )
-        for side, text, which in zip(sides, texts, ("Earlier", "Later"), strict=True)
     ]
-    rule = duplicates_display.RULES.get(of["rule"], "")
+    rule = _(duplicates_display.RULES.get(of["rule"], ""))
     alike = [f"{rule}."] if rule else []
-    notes = [f"They differ in {of['difference']}."] if of["difference"] else []
+    notes = [_("They differ in %(what)s.") % {"what": of["difference"]}] if of["difference"] else []
     scores = duplicates_display.scores({"cosine": of["cosine"], "containment": of["containment"]})
     return {
         "items": items,
         "sides": True,
-        "choice": "Which of the two ends?",
+        "choice": _("Which of the two ends?"),
         "name": "observation",
         "notes": [
             *notes,
             " ".join([*alike, "; ".join(scores) + "."]),
-            "If only one of the two is true now, the other one ends: it stays as history.",
+            _("If only one of the two is true now, the other one ends: it stays as history."),
         ],
         "says_all": True,
     }
@@ -88,19 +97,23 @@ def _contradiction(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict
 def _duplicate(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
     items = [
         _observation(
-            here, data, each, text=duplicates_display.cut(each["content"]), choose="Keep this one",
-            badge="suggested" if each["id"] == of["keep"] else None,
+            here, data, each, text=duplicates_display.cut(each["content"]),
+            choose=_("Keep this one"),
+            badge=_("suggested") if each["id"] == of["keep"] else None,
         )
         for each in of["observations"]
     ]  # fmt: skip
     more = of["count"] - len(items)
-    rules = [duplicates_display.RULES.get(rule, str(rule)) for rule in of["rules"]]
+    rules = [_(duplicates_display.RULES.get(rule, str(rule))) for rule in of["rules"]]
     return {
         "items": items,
         "more": max(0, more),
-        "choice": "Which one stays?",
+        "choice": _("Which one stays?"),
         "name": "keep",
-        "notes": [*(f"{rule}." for rule in rules), f"Suggested is {of['why']}."],
+        "notes": [
+            *(f"{rule}." for rule in rules),
+            _("Suggested is %(why)s.") % {"why": _(str(of["why"]))},
+        ],
         "says_all": True,
     }
 
@@ -121,8 +134,8 @@ def _name_clash(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[st
                     *_observations(each.get("observations")),
                 ]
             ),
-            "choose": "Keep this one",
-            "badge": "suggested" if each["id"] == keep["id"] else None,
+            "choose": _("Keep this one"),
+            "badge": _("suggested") if each["id"] == keep["id"] else None,
             "checked": each["id"] == data["chosen"].get("keep"),
         }
         for each in listed
@@ -130,7 +143,7 @@ def _name_clash(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[st
     return {
         "items": items,
         "more": max(0, of["count"] - len(items)),
-        "choice": "Which one stays?",
+        "choice": _("Which one stays?"),
         "name": "keep",
     }
 
@@ -139,45 +152,52 @@ def _bridge(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[str, A
     joined = []
     for side in of["sides"]:
         names = ", ".join(short(each["name"], 80) for each in side["names"])
-        size = counted(side["entities"], "live entity", "live entities")
-        joined.append(f"{size}, by way of {names}")
-    reason = short(of["archived_reason"] or "no reason given", 200)
-    only = "the only link" if of["only_link"] else "not the only link"
+        joined.append(
+            counting(
+                "%(n)s live entity, by way of %(names)s",
+                "%(n)s live entities, by way of %(names)s",
+                side["entities"],
+                names=names,
+            )
+        )
+    reason = short(of["archived_reason"] or _("no reason given"), 200)
+    only = _("the only link") if of["only_link"] else _("not the only link")
     return {
         "figures": [
-            ["Archived", day(of["archived_at"]), reason],
-            ["Live neighbours", number(of["neighbours"]), ""],
-            ["Sides", number(len(joined)), only],
+            [_("Archived"), day(of["archived_at"]), reason],
+            [_("Live neighbours"), number(of["neighbours"]), ""],
+            [_("Sides"), number(len(joined)), only],
         ],
-        "notes": [f"Joins {each}" for each in joined],
+        "notes": [_("Joins %(side)s") % {"side": each} for each in joined],
     }
 
 
 def _split(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
-    topics = [
-        f"{short(topic['label'], 200)}: {counted(topic['size'], 'observation', 'observations')}"
-        for topic in of["topics"]
-    ]
+    topics = [f"{short(topic['label'], 200)}: {_size(topic['size'])}" for topic in of["topics"]]
     return {
         "figures": [
-            ["Observations", number(of["observations"]), f"threshold {number(of['threshold'])}"],
-            ["Split score", number(of["split_score"], 2), "above 1 is worth a split"],
-            ["Diversity", number(of["diversity"], 2), "from 1 to 2"],
+            [
+                _("Observations"),
+                number(of["observations"]),
+                _("threshold %(value)s") % {"value": number(of["threshold"])},
+            ],
+            [_("Split score"), number(of["split_score"], 2), _("above 1 is worth a split")],
+            [_("Diversity"), number(of["diversity"], 2), _("from 1 to 2")],
         ],
         "notes": topics,
     }
 
 
 def _archive(here: Page, data: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
-    last = day(of["last_access"]) if of["last_access"] else "never"
+    last = day(of["last_access"]) if of["last_access"] else _("never")
     return {
         "figures": [
-            ["Accesses", number(of["access_count"]), ""],
-            ["Last access", last, ""],
-            ["Last activity", day(of["last_activity_at"]), ""],
-            ["Made", day(of["created_at"]), ""],
-            ["Observations", number(of["observations"]), ""],
-            ["Links", number(of["degree"]), "with live entities"],
+            [_("Accesses"), number(of["access_count"]), ""],
+            [_("Last access"), last, ""],
+            [_("Last activity"), day(of["last_activity_at"]), ""],
+            [_("Made"), day(of["created_at"]), ""],
+            [_("Observations"), number(of["observations"]), ""],
+            [_("Links"), number(of["degree"]), _("with live entities")],
         ]
     }
 
@@ -210,7 +230,11 @@ def _observation(
 
 
 def _observations(count: Any) -> list[str]:
-    return [] if count is None else [counted(count, "observation", "observations")]
+    return [] if count is None else [_size(count)]
+
+
+def _size(count: int) -> str:
+    return counting("%(n)s observation", "%(n)s observations", count)
 
 
 def _raw(value: Any) -> str | None:

@@ -8,32 +8,52 @@ from typing import Any
 
 from datasette import Response
 
-from .. import compat, config, embedding, permissions, plugin, request, search, serving
+from .. import compat, config, embedding, highlights, permissions, plugin, request, search, serving
 from ..answers import plain, public
 from ..errors import BadParameter
 from ..schema import SEARCHED_TABLES
-from . import display, posting, rating, writable
+from . import posting, rating, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
 
 
 async def _page(here: Page) -> tuple[str, dict[str, Any]]:
     given = {k: v for k, v in here.args.items() if not k.startswith("_") and k != "search_id"}
-    asked, _ = await _asked(here, given)
-    may_rate = not here.as_json and await rating.offered(here, asked)
-
-    def read(conn: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        pool = search.rank(conn, asked, settings=here.settings)
-        answer = search.answer(conn, pool, settings=here.settings, sql_link=_sql_link(here))
-        # of this very pool: what is rated is what was shown
-        return answer, rating.form(conn, here, pool) if may_rate else None
-
-    answer, form = await here.read(read)
-    await _add_links(here, asked, answer)
+    asked, _, applied = await _asked(here, given)
     if here.as_json:
+        answer = await here.read(
+            lambda conn: search.search(
+                conn, asked, settings=here.settings, sql_link=_sql_link(here)
+            )
+        )
+        await _add_links(here, asked, answer)
         return "limbic_search.html", answer
-    answer["_types"] = await here.read(display.entity_types)
+    may_rate = await rating.offered(here, asked)
+
+    def read(conn: Any) -> tuple[Any, ...]:
+        pool = search.rank(conn, asked, settings=here.settings)
+        answer = search.answer(
+            conn, pool, settings=here.settings, sql_link=_sql_link(here), whole=False
+        )
+        ids = [row["id"] for row in answer["results"]]
+        found = highlights.highlights(conn, pool, ids, search_display.SHOWN)
+        archived = highlights.archived(conn, ids) if asked.include_archived else frozenset()
+        # of this very pool: what is rated is what was shown
+        form = rating.form(conn, here, pool) if may_rate else None
+        types = highlights.entity_types(conn)
+        return answer, pool, found, archived, form, types
+
+    answer, pool, found, archived, form, types = await here.read(read)
+    await _add_links(here, asked, answer)
+    answer["_types"] = types
     answer["_rating"] = form
-    return "limbic_search.html", display.decorate(answer, here, asked)
+    varied = search_form.VARIED
+    in_force = request.parse(
+        {k: v for k, v in given.items() if k not in varied}, here.settings, applied
+    )
+    # a thread: long texts are looked through for the words
+    return "limbic_search.html", await asyncio.to_thread(
+        search_display.decorate, answer, here, pool, in_force, found, archived
+    )
 
 
 BODY = (
@@ -51,7 +71,7 @@ async def _post(here: Page) -> Response:
     wait = config.flag("wait", given.pop("wait", False))
     confident_only = config.flag("confident_only", given.pop("confident_only", False))
     given["q"] = given.pop("query", None)
-    asked, chosen = await _asked(here, given)
+    asked, chosen, _ = await _asked(here, given)
     reason = await writable.why_not(here, permissions.RECORD)
     answer, entry = await here.db.execute_fn(
         lambda conn: serving.serve_search(
@@ -81,14 +101,17 @@ search_page = by_method(
 )
 
 
-async def _asked(here: Page, given: dict[str, Any]) -> tuple[request.Request, frozenset[str]]:
-    """The request of these arguments, its query embedded ahead; and which arguments were given."""
+async def _asked(
+    here: Page, given: dict[str, Any]
+) -> tuple[request.Request, frozenset[str], dict[str, float]]:
+    """The request of these arguments, its query embedded ahead; which arguments were given; and
+    the applied parameters."""
     applied, info = await here.db.execute_fn(_before)
     await plugin.register_query(here.datasette, here.db.name)
     asked = request.parse(given, here.settings, applied)
     if asked.query and asked.mode != "text" and info is not None:
         await _warm(here, info.model_id, asked.query)
-    return asked, frozenset(k for k, v in given.items() if v is not None and v != "")
+    return asked, frozenset(k for k, v in given.items() if v is not None and v != ""), applied
 
 
 def _sql_link(here: Page) -> Callable[[str], str]:
@@ -99,7 +122,7 @@ def _sql_link(here: Page) -> Callable[[str], str]:
 async def _add_links(here: Page, asked: request.Request, answer: dict[str, Any]) -> None:
     database = str(here.datasette.urls.database(here.db.name))
     answer["stored_query_url"] = (
-        f"{database}/{plugin.STORED_QUERY}?{display.stored_query(asked)}"
+        f"{database}/{plugin.STORED_QUERY}?{search_form.stored_query(asked)}"
         if await _stored_gives_the_same(here, asked, answer["degraded"])
         else None
     )

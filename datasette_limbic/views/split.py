@@ -28,8 +28,11 @@ from ..errors import (
     StaleProposal,
     UnknownEntity,
 )
+from ..i18n import gettext as _
+from ..i18n import marked
 from ..reports.split_proposal import STAYS, proposal
 from ..reports.split_subject import Subject, read_subject
+from ..topics import MIN_TOPIC_SIZE
 from . import acting, posting, split_form
 from .common import Page, by_method, checked, page, render, whole_number
 from .split_form import Sent
@@ -44,15 +47,15 @@ SHOWN = 200
 """Observations shown of each list; the JSON has them all."""
 # verdict → heading, and the colour of its sentence
 HEADINGS = {
-    "split": ("Worth splitting", "limbic-warn"),
-    "approaching": ("Near its threshold", ""),
-    "too_few": ("Too small to split", "limbic-good"),
-    "one_subject": ("One subject", "limbic-good"),
-    "loose": ("Topics overlap", "limbic-good"),
-    "identical": ("All the same", "limbic-warn"),
-    "no_words": ("No words to go by", ""),
-    "empty": ("Nothing in it", ""),
-    "archived": ("Not in use", ""),
+    "split": (marked("Worth splitting"), "limbic-warn"),
+    "approaching": (marked("Near its threshold"), ""),
+    "too_few": (marked("Too small to split"), "limbic-good"),
+    "one_subject": (marked("One subject"), "limbic-good"),
+    "loose": (marked("Topics overlap"), "limbic-good"),
+    "identical": (marked("All the same"), "limbic-warn"),
+    "no_words": (marked("No words to go by"), ""),
+    "empty": (marked("Nothing in it"), ""),
+    "archived": (marked("Not in use"), ""),
 }
 
 
@@ -152,7 +155,8 @@ async def _decorate(
     sent: Sent | None = None,
 ) -> None:
     """What the template shows besides: lists to read, or a form for who may edit."""
-    data["_heading"], data["_tone"] = HEADINGS[data["verdict"]]
+    heading, data["_tone"] = HEADINGS[data["verdict"]]
+    data["_heading"] = _(heading)
     data["_back"] = _back(data["id"], insight, sent)
     data["_insight"] = insight
     data["_post_url"] = here.url(f"/split/{data['id']}")
@@ -173,10 +177,20 @@ async def _decorate(
         {**child, **_cut(here, child["observations"])} for child in data["children"]
     ]
     data["_stays"] = [
-        {"why": why[:1].upper() + why[1:], "size": len(rows), **_cut(here, rows)}
+        {"why": _stays_since(code, why), "size": len(rows), **_cut(here, rows)}
         for code, why in STAYS.items()
         if (rows := [row for row in data["stays"] if row["reason"] == code])
     ]
+
+
+def _stays_since(code: str, why: str) -> str:
+    """Why observations stay, as a heading."""
+    if code == "small_group":
+        found = _("its group is too small: fewer than %(count)s are firmly of its topic")
+        found %= {"count": MIN_TOPIC_SIZE}
+    else:
+        found = _(why)
+    return found[:1].upper() + found[1:]
 
 
 def _back(entity: int, insight: int | None, sent: Sent | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from ..actions.kinds import KINDS
 from ..actions.split_children import MAX_CHILDREN
 from ..errors import BadParameter
+from ..i18n import gettext as _
 from . import acting_form
 from .acting_form import Asked
 from .common import Page, whole_number
@@ -167,5 +168,9 @@ def _option(at: int, child: Mapping[str, Any], parent: str, count: int) -> str:
     """A child in a field of a few words: without what all of them are called."""
     name = " ".join(str(child["name"]).removeprefix(parent).strip(" –-:").split())
     if not name:
-        return f"child {at + 1}" + ("" if child["observations"] else " (a further one)")
-    return f"child {at + 1}: {short(name, 40)}" if count <= NAMED_OPTIONS else f"child {at + 1}"
+        if child["observations"]:
+            return _("child %(number)s") % {"number": at + 1}
+        return _("child %(number)s (a further one)") % {"number": at + 1}
+    if count > NAMED_OPTIONS:
+        return _("child %(number)s") % {"number": at + 1}
+    return _("child %(number)s: %(name)s") % {"number": at + 1, "name": short(name, 40)}

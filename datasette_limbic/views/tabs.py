@@ -40,6 +40,7 @@ class Tab:
 TABS = (
     Tab("overview", _("Overview"), "", SEARCHED_TABLES),
     Tab("search", _("Search"), "/search", SEARCHED_TABLES),
+    Tab("graph", _("Map"), "/graph", SEARCHED_TABLES),
     Tab("review", _("Review"), "/review", REVIEW_TABLES),
     Tab("consolidation", _("Maintenance"), "/consolidation", REPORTED_TABLES),
     Tab("duplicates", _("Duplicates"), "/duplicates", REPORTED_TABLES),

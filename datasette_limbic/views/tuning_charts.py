@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from ..i18n import figure, marked, ngettext
+from ..i18n import gettext as _
 from .display import number
 
 BAR_WIDTH, BAR_HEIGHT = 160, 16
@@ -16,7 +18,7 @@ WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 30, 8, 8, 22
 LABEL_ROOM = 62
 DAYS = 7
-ARMS = ("limbic", "baseline")
+ARMS = (marked("limbic"), marked("baseline"))
 _PAD = 4
 
 
@@ -24,12 +26,12 @@ def words(found: Mapping[str, Any] | None, *, signed: bool = False) -> str:
     """An estimate with its interval: ``0.693 (0.661 to 0.724)``; an en dash where none is known."""
     if found is None or found["value"] is None:
         return "–"
-    shape = "{:+.4f}" if signed else "{:.3f}"
+    spec = "+.4f" if signed else ".3f"
     value, low, high = (
-        "–" if found[name] is None else shape.format(found[name])
+        "–" if found[name] is None else figure(found[name], spec)
         for name in ("value", "low", "high")
     )
-    return f"{value} ({low} to {high})"
+    return _("%(value)s (%(low)s to %(high)s)") % {"value": value, "low": low, "high": high}
 
 
 def interval_bar(found: Mapping[str, Any] | None, low: float, high: float) -> dict[str, Any] | None:
@@ -75,15 +77,15 @@ def gain_bar(found: Mapping[str, Any] | None, most: float) -> dict[str, Any] | N
     return interval_bar(found, -most, most)
 
 
-def meter(figure: Any, bound: Any) -> dict[str, Any] | None:
+def meter(reached: Any, bound: Any) -> dict[str, Any] | None:
     """How far a figure is on its way to the bound; None where it is no share of that way."""
-    if figure is None or bound is None or not 0 <= figure < bound:
+    if reached is None or bound is None or not 0 <= reached < bound:
         return None
     return {
         "width": BAR_WIDTH,
         "height": BAR_HEIGHT / 2,
-        "full": _round(BAR_WIDTH * figure / bound),
-        "percent": f"{100 * figure / bound:.0f} %",
+        "full": _round(BAR_WIDTH * reached / bound),
+        "percent": percent(reached / bound),
     }
 
 
@@ -114,9 +116,7 @@ def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
                 "known": None not in (found["low"], found["high"]),
                 "low": None if found["low"] is None else y(found["low"]),
                 "high": None if found["high"] is None else y(found["high"]),
-                "title": f"Week of {week['week']}, {arm}: {words(found)}, "
-                f"{number(week[arm]['labelled'])} of {number(week[arm]['searches'])} searches "
-                "with a used result",
+                "title": _week_words(week, arm),
             }
             for day, week in zip(days, weeks, strict=True)
             if (found := week[arm]["ndcg"]) is not None and found["value"] is not None
@@ -134,7 +134,7 @@ def week_bands(weeks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "labels": _labels(weeks, days, x),
         "label_y": HEIGHT - 6,
         "lines": [
-            {"y": y(value), "text": f"{value:g}", "text_x": LEFT - 5}
+            {"y": y(value), "text": figure(value, "g"), "text_x": LEFT - 5}
             for value in (0.0, 0.25, 0.5, 0.75, 1.0)
         ],
         "desc": " ".join(_said(each) for each in arms),
@@ -182,8 +182,35 @@ def _labels(
 
 def _said(arm: Mapping[str, Any]) -> str:
     points = arm["points"]
-    weeks = "1 week" if len(points) == 1 else f"{len(points)} weeks"
-    return f"The {arm['arm']} order in {weeks}: {points[0]['title']}; {points[-1]['title']}."
+    said = ngettext(
+        "The %(arm)s order in %(n)s week: %(first)s; %(last)s.",
+        "The %(arm)s order in %(n)s weeks: %(first)s; %(last)s.",
+        len(points),
+    )
+    return said % {
+        "arm": _(arm["arm"]),
+        "n": number(len(points)),
+        "first": points[0]["title"],
+        "last": points[-1]["title"],
+    }
+
+
+def _week_words(week: Mapping[str, Any], arm: str) -> str:
+    return _(
+        "Week of %(week)s, %(arm)s: %(figure)s, %(labelled)s of %(searches)s searches with a used "
+        "result"
+    ) % {
+        "week": week["week"],
+        "arm": _(arm),
+        "figure": words(week[arm]["ndcg"]),
+        "labelled": number(week[arm]["labelled"]),
+        "searches": number(week[arm]["searches"]),
+    }
+
+
+def percent(share: float) -> str:
+    """``10 %`` of 0.1."""
+    return _("%(number)s %%") % {"number": figure(100 * share, ".0f")}
 
 
 def _round(value: float) -> float:

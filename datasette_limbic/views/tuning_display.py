@@ -7,20 +7,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .. import config, status
+from ..i18n import figure, marked
+from ..i18n import gettext as _
 from ..tuning.advice import NO_ESTIMATE, advice, not_counted, not_shown
 from . import heat_map, tuning_charts
 from .common import Page
 from .display import number
-from .overview import RAISING
+from .overview_display import RAISING
 from .tuning_history import done, history, in_force, pair, short
 
 LABELS = {
-    "useful": "rated useful",
-    "opened": "opened",
-    "reaccessed": "opened again later",
-    "not_useful": "rated not useful",
+    "useful": marked("rated useful"),
+    "opened": marked("opened"),
+    "reaccessed": marked("opened again later"),
+    "not_useful": marked("rated not useful"),
 }
-ARMS = {"limbic": "Limbic order", "baseline": "Base similarity alone"}
+ARMS = {"limbic": marked("Limbic order"), "baseline": marked("Base similarity alone")}
 ASKED = ("k", "beta_sal_range", "gamma_range")
 """What is asked, in a URL and in the body of a POST."""
 _AS_SHARE = ("coverage",)
@@ -50,7 +52,7 @@ def decorate(
     data["_warning"] = status.parameter_warning(now)
     data["_in_force"] = in_force(data)
     data["_verdict"] = _verdict(proposal, data["counts"])
-    data["_labels"] = [(LABELS[name], data["counts"]["labels"][name]) for name in LABELS]
+    data["_labels"] = [(_(LABELS[name]), data["counts"]["labels"][name]) for name in LABELS]
     data["_policy"] = _policy(data["labels"])
     data["_not_shown"] = not_shown(data["counts"])
     data["_left_out"] = sorted(data["left_out"].items(), key=lambda item: -item[1])
@@ -65,24 +67,25 @@ def decorate(
     data["_done"] = done(data, given.get("done"))
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _parameter(name: str, value: Any) -> dict[str, Any]:
-    return {"name": name, "value": short(value), "exact": repr(value), "help": RAISING[name]}
+    return {"name": name, "value": short(value), "exact": repr(value), "help": _(RAISING[name])}
 
 
 def _policy(labels: Mapping[str, Any]) -> str:
     """The rules for labels, in a sentence."""
-    hours, minutes = (f"{labels[name]:g}" for name in ("reaccess_hours", "repeat_minutes"))
-    return (
-        f"Labels, version {labels['version']}: a result counts {labels['useful']:g} where it was "
-        f"rated useful, {labels['opened']:g} where it was opened from its search, "
-        f"{labels['reaccessed']:g}, less what chance brings, where the same client opened it by "
-        f"name within {hours} hour{'' if hours == '1' else 's'}, and "
-        f"{labels['not_useful']:g} where it was rated not useful. The same query of the same "
-        f"client within {minutes} minute{'' if minutes == '1' else 's'} is one search."
+    values = {name: figure(value, "g") for name, value in labels.items()}
+    return " ".join(
+        (
+            _(
+                "Labels, version %(version)s: a result counts %(useful)s where it was rated "
+                "useful, %(opened)s where it was opened from its search, %(reaccessed)s, less "
+                "what chance brings, where the same client opened it by name within "
+                "%(reaccess_hours)s h, and %(not_useful)s where it was rated not useful."
+            )
+            % values,
+            _("The same query of the same client within %(repeat_minutes)s min is one search.")
+            % values,
+        )
     )
 
 
@@ -107,11 +110,12 @@ def _verdict(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str
         "step_gain": _gain(proposal["step_gain"], axis),
         "target": pair(target),
         "step": pair(step),
-        "blend": _percent(proposal["blend"]),
-        "how": [_how(proposal), *not_counted(proposal, counts)] if estimated else [],
+        "blend": tuning_charts.percent(proposal["blend"]),
+        "how": _how(proposal) if estimated else None,
+        "not_counted": not_counted(proposal, counts) if estimated else [],
         "facts": _facts(proposal),
         "meter": None,
-        "next": advice(proposal),
+        "next": [_(sentence) for sentence in advice(proposal)],
         "warning": status.parameter_warning(step) if step and proposal["proposed"] else None,
         "exact": None,
     }
@@ -131,7 +135,11 @@ def _verdict(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str
     found["meter"] = tuning_charts.meter(refusal["figure"], refusal["bound"])
     as_share = code in _AS_SHARE
     found["figure"], found["bound"] = (
-        "–" if value is None else _percent(value) if as_share else f"{value:,.4g}"
+        "–"
+        if value is None
+        else tuning_charts.percent(value)
+        if as_share
+        else figure(value, ",.4g")
         for value in (refusal["figure"], refusal["bound"])
     )
     return found
@@ -139,16 +147,19 @@ def _verdict(proposal: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str
 
 def _how(proposal: Mapping[str, Any]) -> str:
     if not proposal["biased"]:
-        return (
+        return _(
             "Unbiased: either order was served by chance, and what was seldom looked at for its "
             "rank counts for more"
         )
-    reason = proposal["reason"]
-    return (
-        "Biased in favour of what is in force, a replay of what it served"
-        + (f": {reason}" if reason else "")
-        + ". It may move by a factor of two at most"
-    )
+    if not proposal["reason"]:
+        return _(
+            "Biased in favour of what is in force, a replay of what it served. It may move by a "
+            "factor of two at most"
+        )
+    return _(
+        "Biased in favour of what is in force, a replay of what it served: %(reason)s. It may "
+        "move by a factor of two at most"
+    ) % {"reason": proposal["reason"]}
 
 
 def _facts(proposal: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -157,27 +168,29 @@ def _facts(proposal: Mapping[str, Any]) -> list[tuple[str, str]]:
     sides = [counts.get(f"{side}_searches") for side in ("train", "holdout")]
     aside = None if None in sides else proposal["labelled"] - sum(sides)
     facts = [
-        ("Searches served in the limbic order", counts.get("events")),
-        ("Usable searches with a used result", proposal["labelled"]),
-        ("Distinct queries of these", counts.get("queries")),
-        ("Days of clients of these", counts.get("client_days")),
-        ("Earlier ones of these, which choose", sides[0]),
-        ("Later ones of these, which decide", sides[1]),
-        ("Set aside, since their query stands on the other side", aside or None),
+        (_("Searches served in the limbic order"), counts.get("events")),
+        (_("Usable searches with a used result"), proposal["labelled"]),
+        (_("Distinct queries of these"), counts.get("queries")),
+        (_("Days of clients of these"), counts.get("client_days")),
+        (_("Earlier ones of these, which choose"), sides[0]),
+        (_("Later ones of these, which decide"), sides[1]),
+        (_("Set aside, since their query stands on the other side"), aside or None),
         (
-            "The later ones tell as much as",
-            _digits(proposal["effective_sample"], "{:,.0f} equal ones"),
+            _("The later ones tell as much as"),
+            _equal(proposal["effective_sample"]),
         ),
         (
-            "The parameters matter in so many of the usable ones",
-            _digits(proposal["coverage"] and 100 * proposal["coverage"], "{:.0f} %"),
+            _("The parameters matter in so many of the usable ones"),
+            None if proposal["coverage"] is None else tuning_charts.percent(proposal["coverage"]),
         ),
     ]
     return [(title, number(value)) for title, value in facts if value is not None]
 
 
-def _digits(value: Any, shape: str) -> str | None:
-    return None if value is None else shape.format(value)
+def _equal(sample: float | None) -> str | None:
+    if sample is None:
+        return None
+    return _("%(count)s equal ones") % {"count": figure(sample, ",.0f")}
 
 
 def _figures(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +204,7 @@ def _figures(found: Mapping[str, Any]) -> dict[str, Any]:
 def _arms(arms: Any) -> list[dict[str, Any]]:
     """Both orders, as they were served and over all searches alike."""
     return [
-        {"title": ARMS[arm["arm"]], "kind": kind, **_figures(arm[kind])}
+        {"title": _(ARMS[arm["arm"]]), "kind": kind, **_figures(arm[kind])}
         for kind in ("served", "shadow")
         for arm in arms
     ]
@@ -210,18 +223,30 @@ def _movers(here: Page, data: Mapping[str, Any], there: Collection[int]) -> dict
         return None
     target = data["proposal"]["target"] is not None
     return {
-        "what": pair(found),
-        "which": "the target" if target else "the best cell of the grid",
         "still": not target and data["grid"]["best"] == data["grid"]["in_force"],
-        "counts": [(word, found[name]) for name, word in MOVES.items()],
+        "counts": _moves(found, target),
         "sides": [
-            (title, [_mover(here, row, there) for row in found[side]])
-            for side, title in (("gain", "Would gain most"), ("lose", "Would lose most"))
+            (side, title, [_mover(here, row, there) for row in found[side]])
+            for side, title in (("gain", _("Would gain most")), ("lose", _("Would lose most")))
         ],
     }
 
 
-MOVES = {"better": "would rank better", "worse": "worse", "same": "the same"}
+def _moves(found: Mapping[str, Any], is_target: bool) -> str:
+    """How many searches another pair would rank otherwise."""
+    shape = (
+        _(
+            "Under %(pair)s, the target: %(better)s would rank better, %(worse)s worse, %(same)s "
+            "the same."
+        )
+        if is_target
+        else _(
+            "Under %(pair)s, the best cell of the grid: %(better)s would rank better, %(worse)s "
+            "worse, %(same)s the same."
+        )
+    )
+    counts = {name: number(found[name]) for name in ("better", "worse", "same")}
+    return shape % {"pair": pair(found), **counts}
 
 
 def _mover(here: Page, row: Mapping[str, Any], there: Collection[int]) -> dict[str, Any]:
@@ -233,7 +258,7 @@ def _mover(here: Page, row: Mapping[str, Any], there: Collection[int]) -> dict[s
         "used": [
             {
                 **each,
-                "label": LABELS.get(each["label"], each["label"]),
+                "label": _(LABELS.get(each["label"], each["label"])),
                 "url": here.url(f"/entity/{each['id']}") if each["id"] in there else None,
             }
             for each in row["relevant"]

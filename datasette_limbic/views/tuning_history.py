@@ -9,17 +9,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadParameter
+from ..i18n import figure, marked, said
+from ..i18n import gettext as _
 from ..tuning.version_rows import configured
 from .common import Page
 
-SOURCES = {"tuned": "from the log", "manual": "set by hand", "rollback": "rolled back"}
+SOURCES = {
+    "tuned": marked("from the log"),
+    "manual": marked("set by hand"),
+    "rollback": marked("rolled back"),
+}
 
 
 def short(value: Any) -> str:
     """A parameter as short as people write it; of another program's, anything."""
     if value is None:
         return "–"
-    return f"{value:.4g}" if _is_figure(value) else str(value)[:20]
+    return figure(value, ".4g") if _is_figure(value) else str(value)[:20]
 
 
 def _is_figure(value: Any) -> bool:
@@ -37,12 +43,12 @@ def in_force(data: Mapping[str, Any]) -> dict[str, Any]:
     """Since when, by whom and why; the version that is one step back."""
     row = next((each for each in data["history"] if each["in_force"]), None)
     if row is None:
-        what = "these are the constants of the design"
+        what = _("these are the constants of the design")
         if data["in_force"]["source"] == "configuration":
-            what = "this is what the configuration of this server has"
+            what = _("this is what the configuration of this server has")
         return {"row": None, "what": what, "back": None}
     source = row["source"]
-    what = str(SOURCES.get(source, source))
+    what = str(said(SOURCES.get(source, source)))
     return {"row": row, "what": what[:1].upper() + what[1:], "back": row["rollback_to"]}
 
 
@@ -54,7 +60,7 @@ def history(here: Page, data: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             **row,
             "pair": [short(row["to"][name]) for name in ("beta_sal", "gamma")],
-            "what": SOURCES.get(row["source"], row["source"]),
+            "what": said(SOURCES.get(row["source"], row["source"])),
             "beside": _beside(row),
             "gain": _evidence_gain(row["evidence"]),
             "digest": row["log_digest"][:10] if isinstance(row["log_digest"], str) else None,
@@ -71,7 +77,7 @@ def history(here: Page, data: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "version": 0,
                 "pair": [short(values[name]) for name in ("beta_sal", "gamma")],
-                "what": "configuration",
+                "what": _("configuration"),
                 "back": current != 0,
             }
         )
@@ -82,11 +88,11 @@ def _beside(row: Mapping[str, Any]) -> str:
     """What was asked for, or brought back: in the words of the row's own evidence."""
     evidence = row["evidence"] if isinstance(row["evidence"], dict) else {}
     if row["source"] == "rollback" and _is_figure(evidence.get("to")):
-        return f"to version {evidence['to']}"
+        return _("to version %(version)s") % {"version": evidence["to"]}
     asked = evidence.get("asked")
     if isinstance(asked, dict):
         given = [f"{name} {short(asked[name])}" for name in ("beta_sal", "gamma") if name in asked]
-        return "towards " + ", ".join(given) if given else ""
+        return _("towards %(values)s") % {"values": ", ".join(given)} if given else ""
     return ""
 
 
@@ -97,7 +103,10 @@ def _evidence_gain(evidence: Any) -> str | None:
         return None
     values: list[Any] = [gain.get(name) for name in ("value", "low", "high")]
     known = all(map(_is_figure, values))
-    return "{:+.4f} ({:+.4f} to {:+.4f})".format(*values) if known else None
+    if not known:
+        return None
+    value, low, high = (figure(each, "+.4f") for each in values)
+    return _("%(value)s (%(low)s to %(high)s)") % {"value": value, "low": low, "high": high}
 
 
 def done(data: Mapping[str, Any], version: str | None) -> dict[str, Any] | None:
@@ -110,5 +119,5 @@ def done(data: Mapping[str, Any], version: str | None) -> dict[str, Any] | None:
         "version": row["version"],
         "pair": pair(row["to"]),
         "before": pair(row["from"]),
-        "what": SOURCES.get(row["source"], row["source"]),
+        "what": said(SOURCES.get(row["source"], row["source"])),
     }

@@ -84,6 +84,11 @@ class Worker:
         finally:
             self._leave(job)
 
+    def found(self, key: Hashable) -> Any:
+        """What is remembered under ``key``; None where that is nothing. Computes nothing."""
+        with self._lock:
+            return None if key is None else self._found.get(key)
+
     def _ask(
         self,
         key: Hashable,

@@ -11,6 +11,7 @@ from datasette.utils.sqlite import sqlite3
 
 from .. import compat, connection, permissions
 from ..errors import NotAllowed, NotRecorded, NotWritable
+from ..i18n import gettext as _
 
 if TYPE_CHECKING:
     from .common import Page
@@ -22,9 +23,9 @@ T = TypeVar("T")
 def unwritable(db: Any) -> str | None:
     """Why nothing can be written to a database, in a sentence; None where it can."""
     if not db.is_mutable:
-        return "the database was opened as immutable"
+        return _("the database was opened as immutable")
     if db.path and not os.access(db.path, os.W_OK):
-        return "the database file is read-only"
+        return _("the database file is read-only")
     return None
 
 
@@ -39,7 +40,7 @@ async def why_not(here: Page, permission: str = permissions.EDIT) -> str | None:
     """Why nothing can be written, in a sentence; None where it can. First who may not, so that
     nobody else learns how a file is opened."""
     if not await compat.may(here.datasette, here.request.actor, permission, here.db.name):
-        return f"this needs the permission {permission}"
+        return _("this needs the permission %(permission)s") % {"permission": permission}
     return unwritable(here.db)
 
 

@@ -9,13 +9,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import test_browser
+from browser_helpers import BROWSER, Visitor, serving
 from review_helpers import ids, queued_master_fixture  # noqa: F401
-from server_helpers import Server
-from test_browser import Visitor, chromium, fetch  # noqa: F401
 from view_helpers import rows
 
-pytestmark = test_browser.pytestmark
+pytestmark = BROWSER
 REVIEW = "/memory/-/limbic/review"
 
 
@@ -27,19 +25,12 @@ def queued(queued_master: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def served(queued: Path, tmp_path: Path) -> Iterator[str]:
     """The URL of a Datasette on the memory, where everybody may edit."""
-    with Server(queued, tmp_path, config={"permissions": {"limbic-edit": True}}) as server:
-        yield f"http://127.0.0.1:{server.port}"
-        assert "Traceback" not in server.log()
+    with serving(tmp_path, queued, config={"permissions": {"limbic-edit": True}}) as url:
+        yield url
 
 
 def status(path: Path, number: int) -> str:
     return str(rows(path, "select status from limbic_insights where id = ?", number)[0][0])
-
-
-def press(someone: Visitor, key: str) -> None:
-    """A key that leads to another page."""
-    with someone.page.expect_navigation():
-        someone.page.keyboard.press(key)
 
 
 def at(someone: Visitor) -> tuple[str, dict[str, list[str]]]:
@@ -59,17 +50,17 @@ def test_by_keys_and_without_scripts(
     page = someone.page
     someone.go(REVIEW)
     someone.check()
-    press(someone, "j")
+    someone.press("j")
     assert at(someone) == (str(first), {})
     someone.check()
 
     # there and back; at the ends nothing happens
     page.keyboard.press("k")
-    press(someone, "j")
+    someone.press("j")
     assert at(someone)[0] == str(second)
-    press(someone, "k")
-    press(someone, "s")
-    press(someone, "k")
+    someone.press("k")
+    someone.press("s")
+    someone.press("k")
     assert at(someone)[0] == str(first)
 
     # help
@@ -99,10 +90,10 @@ def test_by_keys_and_without_scripts(
 
     # another choice is shown first, then done; the focus is on what was done
     page.get_by_label("End the later one").check()
-    press(someone, "a")
+    someone.press("a")
     assert at(someone) == (str(first), {"observation": ["4"]})
     assert status(queued, first) == "pending"
-    press(someone, "a")
+    someone.press("a")
     assert at(someone) == (str(second), {"done": ["1"]})
     assert status(queued, first) == "approved"
     said = page.get_by_role("status").first
@@ -111,16 +102,16 @@ def test_by_keys_and_without_scripts(
     someone.check()
 
     # a no, taken back by its key
-    press(someone, "d")
+    someone.press("d")
     assert at(someone) == (str(third), {"judged": [str(second)]})
     assert status(queued, second) == "dismissed"
-    press(someone, "u")
+    someone.press("u")
     assert at(someone) == (str(second), {"judged": [str(second)]})
     assert status(queued, second) == "pending"
 
     # a yes leads to where it is undone
-    press(someone, "a")
-    press(someone, "u")
+    someone.press("a")
+    someone.press("u")
     assert page.url.endswith("/memory/-/limbic/changes/2")
     someone.go(f"{REVIEW}/{second}")
     # what is judged has no buttons, so that keys press none

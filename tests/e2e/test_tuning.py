@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import test_browser
-from server_helpers import Server
-from test_browser import Visitor, chromium, has_landmarks_and_headings  # noqa: F401
+from browser_helpers import BROWSER, Visitor, has_landmarks_and_headings, serving
 from test_views_tuning import SMALL, signal_master  # noqa: F401
 from view_helpers import rows
 
-pytestmark = test_browser.pytestmark
+pytestmark = BROWSER
 TUNING = "/memory/-/limbic/tuning"
 
 
@@ -27,9 +25,8 @@ def tuned(signal_master: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def served(tuned: Path, tmp_path: Path) -> Iterator[str]:
     """The URL of a Datasette on the memory, where everybody may edit."""
-    with Server(tuned, tmp_path, config={"permissions": {"limbic-edit": True}}) as server:
-        yield f"http://127.0.0.1:{server.port}"
-        assert "Traceback" not in server.log()
+    with serving(tmp_path, tuned, config={"permissions": {"limbic-edit": True}}) as url:
+        yield url
 
 
 def test_apply_set_and_roll_back(chromium: Any, served: str, tuned: Path) -> None:

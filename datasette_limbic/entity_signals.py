@@ -1,0 +1,143 @@
+"""How one entity is used, and what that weighs in ranking now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from . import scoring, times
+from .access_weeks import accesses_by_week
+from .config import Settings
+
+PARTNERS = 20
+LOG = 20
+
+# Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
+DEGREE = """select count(distinct n.id) from (
+    select to_entity as id, relation_type, valid_to from relations where from_entity = :id
+    union all
+    select from_entity, relation_type, valid_to from relations where to_entity = :id
+  ) r join entities n on n.id = r.id
+  where r.id <> :id and n.archived_at is null and r.relation_type not in ('contiene', 'parte_de')
+    and coalesce(julianday(r.valid_to) > julianday(:at), 1)"""
+
+
+def rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a query as dicts."""
+    cursor = conn.execute(sql, args)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def signals(
+    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings, access_log: bool
+) -> dict[str, Any]:
+    """Its accesses and what comes up together with it; ``args`` has ``id`` and ``now``.
+
+    Without ``access_log`` what comes from that table is None.
+    """
+    access = rows(
+        conn, "select access_count, last_access from entity_access where entity_id = :id", args
+    )
+    return {
+        "access_count": access[0]["access_count"] if access else 0,
+        "last_access": access[0]["last_access"] if access else None,
+        **(_logged(conn, args) if access_log else dict.fromkeys(("log", "weeks", "outside_weeks"))),
+        "co_occurrences": _partners(conn, args, settings),
+    }
+
+
+def _logged(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What the access log has on the entity: the last rows, and how many a week."""
+    return {
+        "log": rows(
+            conn,
+            f"""select query, accessed_at from entity_access_log where entity_id = :id
+            order by accessed_at desc, id desc limit {LOG}""",
+            args,
+        ),
+        **accesses_by_week(conn, args["id"], now=args["now"]),
+    }
+
+
+def _partners(
+    conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings
+) -> list[dict[str, Any]]:
+    """What comes up together with the entity most often, and what each pair weighs in ranking.
+
+    ``decay`` is what time has left of it (0 to 1), ``boost`` what it adds to ``cooc_boost``.
+    """
+    partners = rows(
+        conn,
+        f"""select e.id, e.name, e.archived_at, c.co_count, c.last_co,
+        max(0, cast(c.co_count as integer)) as n from (
+          select entity_b_id as id, co_count, last_co from co_occurrences
+            where entity_a_id = :id
+          union all
+          select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
+        ) c join entities e on e.id = c.id
+        order by n desc, c.last_co desc, e.id limit {PARTNERS}""",
+        args,
+    )
+    p = settings.parameters()
+    for partner in partners:
+        hours = times.hours_since(partner["last_co"], args["now"])
+        # log2(1 + 1) is 1: the term of a single time together is its decay
+        partner["decay"], partner["boost"] = (
+            scoring.cooc_term(
+                count,
+                hours,
+                lambda_hourly=p.lambda_hourly,
+                floor=p.cooc_temporal_floor,
+                unknown=p.unknown_temporal,
+            )
+            for count in (1, partner.pop("n"))
+        )
+    return partners
+
+
+def factors(
+    conn: sqlite3.Connection, row: Mapping[str, Any], args: Mapping[str, Any], settings: Settings
+) -> dict[str, Any]:
+    """The limbic factors as they are now; importance is measured against the whole memory.
+
+    Neighbours count as they were at ``at``, as ranking has it.
+    """
+    degree = conn.execute(DEGREE, args).fetchone()[0]
+    access = conn.execute(
+        """select coalesce(max(case when entity_id = :id then n end), 0), coalesce(max(n), 0)
+        from (select entity_id, max(0, cast(access_count as integer)) as n from entity_access)""",
+        args,
+    ).fetchone()
+    last = conn.execute(
+        "select last_access from entity_access where entity_id = :id", args
+    ).fetchone()
+    last_access = last[0] if last else None
+    p = settings.parameters()
+    now = args["now"]
+    entity_type = row["entity_type"]
+    # any program may have put bytes into a text column
+    half_life = settings.half_life_days(entity_type if isinstance(entity_type, str) else None)
+    hours = times.hours_since(last_access, now)
+    return {
+        "degree": degree,
+        "importance": scoring.compute_importance(
+            access[0], access[1], degree, beta_deg=p.beta_deg, d_max=p.d_max
+        ),
+        "temporal_factor": scoring.compute_temporal_factor(
+            last_access,
+            row["created_at"],
+            now=now,
+            lambda_hourly=p.lambda_hourly,
+            floor=p.temporal_floor,
+        ),
+        "temporal_score": scoring.temporal_score(
+            row["last_activity_at"], half_life, degree, now=now
+        ),
+        "half_life_days": half_life,
+        "consolidation_importance": scoring.consolidation_importance(
+            access[0], None if hours is None else hours / 24
+        ),
+    }

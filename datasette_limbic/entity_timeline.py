@@ -1,0 +1,146 @@
+"""When what is known of one entity came, and when it was used: counts by week, month or years.
+
+Times that cannot be read, and those after the last bin, are counted apart: neither is drawn as
+if it were today.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from . import times
+from .access_weeks import usual
+
+SERIES = (
+    "observations",
+    "ended_observations",
+    "relations_begun",
+    "relations_ended",
+    "accesses",
+)
+OF_THE_LOG = ("accesses",)
+MOST_BINS = 60
+LEAST_BINS = 12
+_DAY_S = 86_400
+_EPOCH = date(1970, 1, 1).toordinal()
+_LAST_YEAR = 9999
+
+_ENDED = "coalesce(julianday({}) <= julianday(:at), 0)"
+_ENDED_OBSERVATION, _ENDED_RELATION = _ENDED.format("valid_to"), _ENDED.format("r.valid_to")
+# a relation of an entity to itself is one
+_OWN = "(r.from_entity = :id or r.to_entity = :id)"
+_EVENTS = (
+    f"""select iif({_ENDED_OBSERVATION}, 'ended_observations', 'observations') as series,
+    created_at as moment from observations where entity_id = :id""",
+    f"""select 'relations_begun' as series, coalesce(r.valid_from, r.created_at) as moment
+    from relations r where {_OWN}""",
+    f"""select 'relations_ended' as series, r.valid_to as moment
+    from relations r where {_OWN} and {_ENDED_RELATION}""",
+)
+# by the index alone: which of them a search led to would take a look at each row of the log
+_ACCESSES = """select 'accesses' as series, accessed_at as moment
+    from entity_access_log where entity_id = :id"""
+# Those of one day at once: what SQLite and times.parse_time read alike is told by its day.
+_DAY = f"case when {usual('moment')} then substr(moment, 1, 10) else moment end"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Bins of a width: weeks (``months`` 0) from Monday, or so many months from January."""
+
+    months: int
+
+    def place(self, day: int) -> int:
+        """The number of the bin that holds a day, which is counted from 1970-01-01."""
+        ordinal = min(max(day + _EPOCH, 1), date.max.toordinal())
+        if not self.months:
+            return (ordinal - 1) // 7  # the first of January of the year 1 was a Monday
+        there = date.fromordinal(ordinal)
+        return (there.year * 12 + there.month - 1) // self.months
+
+    def start(self, place: int) -> date:
+        """The first day of a bin."""
+        if not self.months:
+            return date.fromordinal(1) + timedelta(weeks=place)
+        year, month = divmod(place * self.months, 12)
+        return date(min(max(year, 1), _LAST_YEAR), month + 1, 1)
+
+
+WEEK = Unit(0)
+UNITS = (WEEK, *map(Unit, (1, 3, 12, 60, 120, 600, 1200, 3000)))
+
+
+def timeline(
+    conn: sqlite3.Connection,
+    entity: int,
+    *,
+    now: str,
+    at: str | None = None,
+    access_log: bool = True,
+) -> dict[str, Any]:
+    """Counts of each of SERIES from the first that is known up to the bin of ``now``. Reads only.
+
+    ``months`` is the width of a bin, 0 for a week; ``bins`` those in a row, at least LEAST_BINS
+    and at most MOST_BINS, each with ``start`` (its first day) and a count of each series, and
+    none at all where nothing has a time that can be read. ``later`` counts what is dated after
+    the last bin, ``unreadable`` what has no time, of each series. Observations are told by when
+    they came, apart where they had ended ``at`` that time (``now`` where it is None). Without
+    ``access_log`` that table is not read, and ``accesses`` are missing.
+    """
+    events = (*_EVENTS, _ACCESSES) if access_log else _EVENTS
+    names = SERIES if access_log else tuple(n for n in SERIES if n not in OF_THE_LOG)
+    last_day = _day(now) or 0
+    by_day: Counter[tuple[str, int]] = Counter()
+    unreadable: Counter[str] = Counter()
+    read = " union all ".join(
+        f"select series, {_DAY}, count(*) from ({each}) group by 1, 2" for each in events
+    )
+    found = conn.execute(read, {"id": entity, "at": at or now})
+    for series, moment, count in found:
+        day = _day(moment)
+        if day is None:
+            unreadable[series] += count
+        else:
+            by_day[series, day] += count
+    unit = _fitting((day for _, day in by_day), last_day)
+    last = unit.place(last_day)
+    bins: Counter[tuple[str, int]] = Counter()
+    later: Counter[str] = Counter()
+    for (series, day), count in by_day.items():
+        place = unit.place(day)
+        if place > last:
+            later[series] += count
+        else:
+            bins[series, place] += count
+    first = min((place for _, place in bins), default=None)
+    shown = [] if first is None else range(max(0, min(first, last - LEAST_BINS + 1)), last + 1)
+    return {
+        "months": unit.months,
+        "bins": [
+            {"start": unit.start(place).isoformat(), **{name: bins[name, place] for name in names}}
+            for place in shown
+        ],
+        "later": {name: later[name] for name in names},
+        "unreadable": {name: unreadable[name] for name in names},
+    }
+
+
+def _fitting(days: Iterable[int], last_day: int) -> Unit:
+    """The narrowest unit in which all up to ``last_day`` fits into MOST_BINS."""
+    first = min((day for day in days if day <= last_day), default=last_day)
+    for unit in UNITS:
+        if unit.place(last_day) - unit.place(first) < MOST_BINS:
+            return unit
+    return UNITS[-1]
+
+
+def _day(moment: Any) -> int | None:
+    """Days since 1970-01-01 of a time, or None where it cannot be read."""
+    known = times.parse_time(moment)
+    return None if known is None else int(known // _DAY_S)

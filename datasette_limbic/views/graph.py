@@ -1,0 +1,196 @@
+"""The map: a small memory whole, a large one by its communities, each of which opens its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from ..errors import BadParameter, Busy
+from ..graph import full_map
+from ..graph.atlas import NOT_LINKED, Community, Sheet
+from ..graph.drawing import draw
+from ..graph.model import Node
+from ..i18n import gettext as _
+from . import graph_found
+from .common import Page, page, whole_number
+
+TEMPLATE = "limbic_graph.html"
+PATIENCE = 6.0
+"""Seconds after which a page says that the map is being drawn, and does not wait for it."""
+OVERVIEW_PATIENCE = 0.15
+OVERVIEW_MOST = 2_000
+"""Entities of a memory whose map is begun for the overview."""
+DEEPEST = 100
+
+
+async def _graph(here: Page) -> tuple[str, dict[str, Any]]:
+    entity, level = _asked(here)
+    try:
+        found = await asyncio.wait_for(graph_found.sheet(here, entity, level), PATIENCE)
+    except asyncio.TimeoutError:  # another class than TimeoutError up to Python 3.10
+        if here.as_json:
+            raise Busy("the map is being drawn: ask again in some seconds") from None
+        return TEMPLATE, {"_waiting_for_map": True, "_again": here.url("/graph" + _query(here))}
+    sheet, places, (width, height) = found
+    data = _as_json(sheet)
+    if not here.as_json:
+        data["_waiting_for_map"] = False
+        _decorate(here, data, sheet)
+        data["_graph"] = draw(
+            _linked(here, sheet), places, width=width, height=height, edge_labels=True
+        )
+    return TEMPLATE, data
+
+
+def _asked(here: Page) -> tuple[int | None, int]:
+    given = here.given.get("community")
+    level = here.whole("level", 1, DEEPEST)
+    if given is None:
+        if "level" in here.given:
+            raise BadParameter("level is of a community: add community, the id of an entity in it")
+        return None, 1
+    entity = whole_number(given)
+    if entity is None:
+        raise BadParameter(f"community is {given[:40]!r}: use the id of an entity in it")
+    return entity, level
+
+
+def _query(here: Page) -> str:
+    return "?" + urlencode(here.given) if here.given else ""
+
+
+def _as_json(sheet: Sheet) -> dict[str, Any]:
+    """The sheet as JSON has it."""
+    return {
+        "entities": sheet.entities,
+        "relations": sheet.relations,
+        "unlinked": sheet.unlinked,
+        "community": _community(sheet.path[-1]) if sheet.path else None,
+        "path": [_community(each) for each in sheet.path],
+        "nodes": [_node(node, sheet) for node in sheet.graph.nodes],
+        "edges": [
+            {
+                "source": edge.source,
+                "target": edge.target,
+                "count": edge.count,
+                "labels": list(edge.labels),
+                "back": list(edge.back),
+            }
+            for edge in sheet.graph.edges
+        ],
+        "communities": [
+            {**_community(each), "relations": each.relations, "leaving": each.leaving}
+            for each in sheet.communities
+        ],
+        "left_out": {"edges": sheet.lines_left_out, "entities": sheet.entities_left_out},
+    }
+
+
+def _node(node: Node, sheet: Sheet) -> dict[str, Any]:
+    is_group = node.id == NOT_LINKED
+    return {
+        "id": None if is_group else node.id,
+        "kind": "not_linked" if is_group else node.kind,
+        "name": node.name,
+        "entityType": None if is_group else node.entity_type,
+        "importance": node.importance if node.kind == "entity" else None,
+        "members": node.members,
+        "community": sheet.community_of.get(node.id),
+    }
+
+
+def _community(each: Community) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "name": each.name,
+        "level": each.level,
+        "members": each.members,
+        "communities": each.communities,
+        "types": [{"entityType": name, "count": count} for name, count in each.types],
+    }
+
+
+def _decorate(here: Page, data: dict[str, Any], sheet: Sheet) -> None:
+    """What the template shows besides."""
+    data["_whole_url"] = here.url("/graph")
+    data["_full_url"] = here.url("/graph.svg")
+    data["_full_too_large"] = sheet.entities > full_map.MOST
+    data["_full_most"] = full_map.MOST
+    data["_by_communities"] = any(each.level is not None for each in sheet.communities)
+    data["_shared"] = any(each.communities > 1 for each in sheet.communities)
+    data["_unlinked_url"] = _unlinked_url(here)
+    data["_around"] = [
+        {
+            "name": each.name,
+            "id": each.id,
+            "members": each.members,
+            "url": _community_url(here, each),
+        }
+        for each in sheet.path
+    ]
+    data["_rows"] = [
+        {
+            "id": each.id,
+            "name": each.name,
+            "url": _community_url(here, each),
+            "members": each.members,
+            "communities": each.communities,
+            "types": [name for name, _count in each.types],
+            "relations": each.relations,
+            "leaving": each.leaving,
+        }
+        for each in sheet.communities
+    ]
+
+
+def _linked(here: Page, sheet: Sheet) -> Any:
+    """The graph with the address of each node."""
+    levels = {each.id: each for each in sheet.communities}
+    unlinked = _unlinked_url(here)
+
+    def addressed(node: Node) -> Node:
+        if node.id == NOT_LINKED:
+            return replace(node, name=_("not linked"), url=unlinked)
+        if node.kind == "community":
+            return replace(node, url=_community_url(here, levels[node.id]))
+        return replace(node, url=_entity_url(here, node.id))
+
+    return replace(sheet.graph, nodes=[addressed(node) for node in sheet.graph.nodes])
+
+
+def _entity_url(here: Page, entity: int) -> str:
+    return here.url(f"/entity/{entity}")
+
+
+def _community_url(here: Page, each: Community) -> str:
+    """Where a community is opened; one that cannot be leads to its most important entity."""
+    if each.level is None:
+        return _entity_url(here, each.id)
+    asked = {"community": each.id, **({"level": each.level} if each.level > 1 else {})}
+    return here.url("/graph?") + urlencode(asked)
+
+
+def _unlinked_url(here: Page) -> str:
+    """The list of entities without relations."""
+    return here.url("/health?list=orphans")
+
+
+async def overview_map(here: Page) -> dict[str, Any] | None:
+    """The map of the whole, for ``picture`` of limbic_graph_parts.html, where it is at hand.
+
+    None where it still has to be computed, or there is nothing to draw. Never takes long.
+    """
+    try:
+        found = await graph_found.within(here, OVERVIEW_PATIENCE, OVERVIEW_MOST)
+    except Busy:
+        return None
+    if found is None or not found[0].graph.nodes:
+        return None
+    sheet, places, (width, height) = found
+    return draw(_linked(here, sheet), places, width=width, height=height, edge_labels=False)
+
+
+# all that search reads: every node leads to its entity
+graph_page = page(_graph, takes=("community", "level"))

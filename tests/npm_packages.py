@@ -1,0 +1,45 @@
+"""Packages from npm, installed once for all runs and kept in $LIMBIC_TESTS_CACHE."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+INSTALL_S = 180
+
+
+def installed(package: str, version: str) -> Path:
+    """The folder of this version of the package, or a skip that says why it is not there."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip(f"node and npm are needed to install {package}")
+    own = package.rpartition("/")[2]
+    cache = Path(os.environ["LIMBIC_TESTS_CACHE"]) / f"datasette-limbic-{own}-{os.getuid()}"
+    cache.mkdir(mode=0o700, exist_ok=True)
+    if cache.stat().st_uid != os.getuid():
+        pytest.skip(f"{cache} belongs to somebody else")
+    folder = cache / version
+    if not folder.exists():
+        # into a folder of its own: another run may be installing it too, or be stopped halfway
+        fresh = Path(tempfile.mkdtemp(dir=cache))
+        command = [
+            "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
+            "--prefix", str(fresh), f"{package}@{version}",
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+            failed = done.returncode and done.stderr.strip().split("\n")[-1]
+        except (subprocess.TimeoutExpired, OSError) as error:
+            failed = str(error)
+        if failed:
+            shutil.rmtree(fresh, ignore_errors=True)
+            pytest.skip(f"{package} could not be installed: {failed}")
+        if folder.exists():
+            shutil.rmtree(fresh, ignore_errors=True)
+        else:
+            fresh.rename(folder)
+    return folder / "node_modules" / package
