@@ -1,7 +1,7 @@
 """All that the overview shows of a memory: its status, how it grew, what is in it, its health.
 
 Each part stands alone: one that cannot be read is None, and ``errors`` says why. What takes long
-in a large memory is kept until somebody writes to it (``unchanged``).
+in a large memory is kept until somebody writes to it, and a minute more (``lately``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from . import leading, over_time, status, times
 from .config import Settings
 from .health import GRAPH, health_report
 from .health.model import SEVERITIES
+from .lately import lately
 from .schema import ACCESS_LOG
 from .text import cut
 from .unchanged import unchanged
@@ -45,19 +46,34 @@ def glance(
     those of ``leading``. ``health`` {counts, whole, looked_for, findings}: how many findings there
     are of each severity, and [{name, title, severity, count}] of those; in a memory of more than
     SMALL rows only QUICK is looked for, and ``whole`` is False. ``errors`` has a sentence for each
-    part that could not be read and is None. Tables in ``hidden`` are not read for health and
-    activity.
+    part that could not be read and is None; ``read_at`` has the UTC time of each part that was read
+    some moments ago, and may not know of what was written since. Tables in ``hidden`` are not read
+    for health and activity.
     """
     settings = settings or Settings()
     errors: dict[str, str] = {}
+    read_at: dict[str, str] = {}
     moment = times.to_sql(now) or times.now_sql()
     unseen = frozenset(hidden)
     age = int((times.parse_time(moment) or 0.0) // _AGE_S)
     depends = (age, repr(settings), reports, reviews, unseen)
 
+    rows = 0
+
     def part(name: str, read: Callable[[], Any], *, slow: bool = False) -> Any:
+        nonlocal rows
         try:
-            return unchanged(conn, (name, *depends), read) if slow else read()
+            if not slow:
+                return read()
+            if name == "counts" or rows <= SMALL:  # of a small memory all is of this moment
+                answer = unchanged(conn, (name, *depends), read)
+                if name == "counts":
+                    rows = _rows(answer)
+                return answer
+            answer, at = lately(conn, (name, *depends), read)
+            if at is not None:
+                read_at[name] = at
+            return answer
         except Exception as error:
             # whatever is wrong with one table: the other parts are still of use
             log.warning("the overview lacks %s: %s", name, error, exc_info=True)
@@ -66,7 +82,7 @@ def glance(
 
     data = status.in_parts(conn, part, settings=settings, reports=reports, reviews=reviews)
     counts = data["counts"] = data["counts"] or _counts_one_by_one(conn)
-    rows = sum(value or 0 for value in counts.values())
+    rows = _rows(counts)
     seen = {
         "accesses": ACCESS_LOG not in unseen,
         "searches": SEARCH_LOG not in unseen,
@@ -85,7 +101,12 @@ def glance(
         else None,
     )
     data["errors"] = errors
+    data["read_at"] = read_at
     return data
+
+
+def _rows(counts: dict[str, int | None]) -> int:
+    return sum(value or 0 for value in counts.values())
 
 
 def _counts_one_by_one(conn: sqlite3.Connection) -> dict[str, int | None]:

@@ -14,6 +14,7 @@ from importlib import resources
 from datasette.utils.sqlite import sqlite3
 
 from .search import Pool
+from .unchanged import unchanged
 
 COMPARED = 6_000
 """Observations whose vectors are compared for one page: 30 ms. The first results come first."""
@@ -100,12 +101,9 @@ def archived(conn: sqlite3.Connection, ids: Sequence[int]) -> frozenset[int]:
 
 def entity_types(conn: sqlite3.Connection) -> list[str]:
     """The memory's entity types, most frequent first, for the filter."""
-    return [
-        row[0]
-        for row in conn.execute(
-            "select entity_type from entities group by 1 order by count(*) desc, 1 limit 200"
-        )
-    ]
+    sql = "select entity_type from entities group by 1 order by count(*) desc, 1 limit 200"
+    # all entities are gone through for it, in every search: 45 ms of 100,000
+    return unchanged(conn, "entity types", lambda: [row[0] for row in conn.execute(sql)])
 
 
 @cache

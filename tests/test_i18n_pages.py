@@ -265,7 +265,7 @@ async def test_pages_are_in_spanish(demo_db: Path, make_datasette: Any) -> None:
     # an error too, but for what is wrong, which is said in English
     error = await get(datasette, f"{base(demo_db)}/entity/999999?_lang=es")
     assert "<h1>No encontrado</h1>" in error.text
-    assert 'role="alert" lang="en">There is no' in error.text
+    assert 'role="alert" lang="en">This memory has no' in error.text
     # and JSON is not
     twin = await get(
         datasette, f"{base(demo_db)}/health.json", headers={"accept-language": "es-ES"}

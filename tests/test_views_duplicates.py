@@ -490,7 +490,7 @@ async def test_what_is_kept_is_not_compared(path, make_datasette, comparing):
     assert body["counts"]["pairs"] == 1
     html = await page(datasette, f"{base(path)}/duplicates/1")
     looked = body["kept"]["computed_at"][:19]
-    assert f"as kept on {looked} UTC, nothing has changed since" in text_of(html)
+    assert f"as kept on {looked} UTC , nothing has changed since" in text_of(html)
     assert comparing == []
 
 

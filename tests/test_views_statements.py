@@ -40,8 +40,11 @@ PAGES = (
     "/tuning",
     "/imports",
 )
-# What FTS5 and vec0 ask their own tables for, as often as they have to.
-_WITHIN = re.compile(r"""['"]main['"]\.['"]_limbic_""")
+# What FTS5 and vec0 ask their own tables for, as often as they have to; and what Datasette 0.65
+# asks for at each question about rights.
+_NOT_OURS = re.compile(
+    r"""['"]main['"]\.['"]_limbic_|select\s+name\s+from\s+sqlite_master\s+where\s+type\s+in"""
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     prepare = plugin.prepare
 
     def note(statement: str) -> None:
-        if not _WITHIN.search(statement) and not statement.startswith("--"):
+        if not _NOT_OURS.search(statement) and not statement.startswith("--"):
             statements.append(statement)
 
     def traced(conn: Any, database: str, datasette: Any) -> None:
@@ -136,7 +139,8 @@ async def test_as_many_statements_on_ten_times_the_rows(
                 if response.status_code != 200:
                     failed.append(f"{url}: status {response.status_code}")
                 found.append(said.copy())
-            assert found[0], page
+            # the map is kept, and sent without asking again
+            assert found[0] or page.startswith("/graph"), page
             if abs(len(found[0]) - len(found[1])) > SHAPES:
                 counts = " and ".join(str(len(each)) for each in found)
                 when = "again" if again else "first"

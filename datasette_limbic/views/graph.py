@@ -11,7 +11,7 @@ from ..errors import BadParameter, Busy
 from ..graph import full_map
 from ..graph.atlas import NOT_LINKED, Community, Sheet
 from ..graph.drawing import draw
-from ..graph.model import Node
+from ..graph.model import Graph, Node
 from ..i18n import gettext as _
 from . import graph_found
 from .common import Page, page, whole_number
@@ -22,6 +22,8 @@ PATIENCE = 6.0
 OVERVIEW_PATIENCE = 0.15
 OVERVIEW_MOST = 2_000
 """Entities of a memory whose map is begun for the overview."""
+OVERVIEW_NODES = 80
+"""So many on the overview, which has more to show than a map."""
 DEEPEST = 100
 
 
@@ -189,7 +191,25 @@ async def overview_map(here: Page) -> dict[str, Any] | None:
     if found is None or not found[0].graph.nodes:
         return None
     sheet, places, (width, height) = found
-    return draw(_linked(here, sheet), places, width=width, height=height, edge_labels=False)
+    graph = _most_important(_linked(here, sheet), OVERVIEW_NODES)
+    return draw(graph, places, width=width, height=height, edge_labels=False)
+
+
+def _most_important(graph: Graph, most: int) -> Graph:
+    """The ``most`` nodes that matter most, where they stand, and the lines between them."""
+    if len(graph.nodes) <= most:
+        return graph
+    by_weight = sorted(graph.nodes, key=lambda node: (-node.members, -node.importance, node.id))
+    kept = {node.id for node in by_weight[:most]}
+    between = [edge for edge in graph.edges if edge.source in kept and edge.target in kept]
+    strongest = sorted(between, key=lambda edge: (-edge.count, edge.source, edge.target))
+    return replace(
+        graph,
+        nodes=[node for node in graph.nodes if node.id in kept],
+        edges=strongest[: 2 * most],
+        left_out=graph.left_out + len(graph.nodes) - most,
+        edges_left_out=graph.edges_left_out + max(0, len(between) - 2 * most),
+    )
 
 
 # all that search reads: every node leads to its entity

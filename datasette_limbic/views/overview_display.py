@@ -72,6 +72,7 @@ def decorate(here: Page, data: dict[str, Any]) -> None:
         {"title": gettext(PARTS.get(name, name)), "reason": reason}
         for name, reason in data["errors"].items()
     ]
+    data["_read_at"] = min(data["read_at"].values(), default=None)
     data["_examples"] = _examples(here, data)
     data["_growth"] = charts.growth_charts(data["growth"]) if data["growth"] else []
     data["_growth_rows"] = charts.growth_rows(data["growth"]) if data["_growth"] else []
