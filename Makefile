@@ -7,7 +7,7 @@ SERVE ?= 1
 PORT ?= 8001
 JOBS ?= 2
 
-.PHONY: demo test load bench lint docs translations clean
+.PHONY: demo test load bench lint docs screenshots translations clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -47,6 +47,11 @@ lint: $(VENV)/.tested
 
 docs: $(VENV)/.tested
 	$(BIN)/cog -r docs/*.md
+
+# the pictures of README and docs, from the sample memory; needs Chromium. Look at each before committing
+screenshots: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --group screenshots
+	$(BIN)/python docs/screenshots.py
 
 # the catalogues of the pages' strings, in step with the code; names what has no translation yet
 translations: $(VENV)/.tested

@@ -30,9 +30,11 @@ def startup(datasette: Any) -> Any:
 
 @hookimpl
 def asgi_wrapper(datasette: Any) -> Any:
-    from . import recorder, rights, warming
+    from . import recorder, rights, varying, warming
 
-    return lambda app: rights.wrap(recorder.wrap(datasette, warming.wrap(datasette, app)))
+    return lambda app: varying.wrap(
+        rights.wrap(recorder.wrap(datasette, warming.wrap(datasette, app)))
+    )
 
 
 @hookimpl
@@ -87,11 +89,9 @@ def register_routes() -> list[tuple[str, Any]]:
 
 @hookimpl
 def prepare_jinja2_environment(env: Any) -> None:
-    from . import i18n
     from .views.display import FILTERS
 
     env.filters.update(FILTERS)
-    i18n.install(env)
 
 
 @hookimpl

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
 import click
@@ -83,6 +84,27 @@ async def _require_table(
             actor,
             [("view-table", (database, table)), ("view-database", database), "view-instance"],
         )
+
+
+def forget_permissions() -> None:
+    """1.0: in this context, forget what Datasette keeps of permissions for the request.
+
+    That is its answers, and whether it is to check at all. Their names are private and differ
+    between versions, so all that its module keeps so goes back to where it is without a request.
+    """
+    from datasette import permissions as own
+
+    for kept in vars(own).values():
+        if isinstance(kept, ContextVar):
+            with suppress(LookupError):  # without a default, which is not set where it is not used
+                kept.set(Context().run(kept.get))
+
+
+def environment(datasette: Datasette, request: Any) -> Any:
+    """The Jinja environment for a request, in which Datasette finds its templates."""
+    if ONE_POINT_ZERO:
+        return datasette.get_jinja_environment(request)
+    return datasette.jinja_env
 
 
 async def may_execute_sql(

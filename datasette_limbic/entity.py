@@ -45,6 +45,7 @@ COUNTS = f"""select
     as valid_observations,
   (select count(*) from relations where from_entity = :id) as relations_out,
   (select count(*) from relations where to_entity = :id) as relations_in,
+  (select count(*) from relations where from_entity = :id or to_entity = :id) as relations,
   (select count(*) from relations r
     where (r.from_entity = :id or r.to_entity = :id) and {_valid("r")})
     as valid_relations,
@@ -68,17 +69,19 @@ def entity_detail(
     as_of: str | None = None,
     page: int = 1,
     size: int = PAGE,
-    relations_page: int = 1,
+    relations_page: int | None = None,
     relations_size: int | None = None,
     access_log: bool = True,
 ) -> dict[str, Any]:
     """Everything about one entity, by id or by name.
 
     Observations come ``size`` at a time, of which ``page`` is asked for; relations, each way,
-    ``relations_size`` (``size`` where it is None) and ``relations_page``. ``valid`` of each says
-    whether it holds at ``as_of``, which is ``now`` where it is None, in the terms of a search's;
-    with ``as_of`` what holds comes first. Both times as ``times.to_sql`` writes them. Without
-    ``access_log`` that table is not read, and what would come from it is None. Raises
+    ``relations_size`` (``size`` where it is None) and ``relations_page`` (``page`` where it is
+    None). ``pages`` of the answer counts those of the longest list, so that who goes through
+    them all sees all. ``counts.relations`` counts one of an entity to itself once. ``valid`` of
+    each says whether it holds at ``as_of``, which is ``now`` where it is None, in the terms of a
+    search's; with ``as_of`` what holds comes first. Both times as ``times.to_sql`` writes them.
+    Without ``access_log`` that table is not read, and what would come from it is None. Raises
     UnknownEntity and NotAMemory.
     """
     settings = settings or Settings()
@@ -95,7 +98,7 @@ def entity_detail(
             f"this memory has no entity with the {column} {entity!r:.80}: search for it by name"
         )
     row = found[0]
-    several = relations_size or size
+    several, relations_page = relations_size or size, relations_page or page
     args = {
         "id": row["id"],
         "page": size,
@@ -107,6 +110,7 @@ def entity_detail(
     }
     counts = rows(conn, COUNTS, args)[0]
     counts["log"] = conn.execute(LOGGED, args).fetchone()[0] if access_log else None
+    relations_pages = pages_of(max(counts["relations_out"], counts["relations_in"]), several)
     first = "valid desc, " if as_of else ""
     return {
         **{key: row[key] for key in ("id", "name")},
@@ -114,9 +118,9 @@ def entity_detail(
         **{k: v for k, v in row.items() if k not in ("id", "name", "entity_type")},
         "counts": counts,
         "page": page,
-        "pages": _pages(counts["observations"], size),
+        "pages": max(pages_of(counts["observations"], size), relations_pages),
         "relations_page": relations_page,
-        "relations_pages": _pages(max(counts["relations_out"], counts["relations_in"]), several),
+        "relations_pages": relations_pages,
         "observations": rows(conn, OBSERVATIONS.format(first=first), args),
         "relations_out": rows(conn, OUT, args),
         "relations_in": rows(conn, IN, args),
@@ -151,5 +155,6 @@ def alike(conn: sqlite3.Connection, name: str) -> list[str]:
     return [row[0] for row in found if text.fts_tokens(str(row[0])) == tokens][:3]
 
 
-def _pages(count: int, size: int) -> int:
+def pages_of(count: int, size: int) -> int:
+    """Pages that a list takes; an empty one takes one."""
     return max(1, -(-count // size))

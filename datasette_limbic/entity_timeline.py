@@ -1,7 +1,7 @@
 """When what is known of one entity came, and when it was used: counts by week, month or years.
 
-Times that cannot be read, and those after the last bin, are counted apart: neither is drawn as
-if it were today.
+Times that cannot be read, and those before the first bin or after the last one, are counted
+apart: none is drawn as if it were today.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ MOST_BINS = 60
 LEAST_BINS = 12
 _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()
-_LAST_YEAR = 9999
 
 _ENDED = "coalesce(julianday({}) <= julianday(:at), 0)"
 _ENDED_OBSERVATION, _ENDED_RELATION = _ENDED.format("valid_to"), _ENDED.format("r.valid_to")
@@ -69,11 +68,11 @@ class Unit:
         if not self.months:
             return date.fromordinal(1) + timedelta(weeks=place)
         year, month = divmod(place * self.months, 12)
-        return date(min(max(year, 1), _LAST_YEAR), month + 1, 1)
+        return date(max(year, 1), month + 1, 1)
 
 
 WEEK = Unit(0)
-UNITS = (WEEK, *map(Unit, (1, 3, 12, 60, 120, 600, 1200, 3000)))
+UNITS = (WEEK, *map(Unit, (1, 3, 12, 60)))
 
 
 def timeline(
@@ -88,8 +87,9 @@ def timeline(
 
     ``months`` is the width of a bin, 0 for a week; ``bins`` those in a row, at least LEAST_BINS
     and at most MOST_BINS, each with ``start`` (its first day) and a count of each series, and
-    none at all where nothing has a time that can be read. ``later`` counts what is dated after
-    the last bin, ``unreadable`` what has no time, of each series. Observations are told by when
+    none at all where nothing has a time in them. ``earlier`` counts what is dated before the
+    first bin, ``later`` what is after the last one, ``unreadable`` what has no time, of each
+    series. Observations are told by when
     they came, apart where they had ended ``at`` that time (``now`` where it is None). Without
     ``access_log`` that table is not read, and ``accesses`` are missing.
     """
@@ -111,11 +111,14 @@ def timeline(
     unit = _fitting((day for _, day in by_day), last_day)
     last = unit.place(last_day)
     bins: Counter[tuple[str, int]] = Counter()
+    earlier: Counter[str] = Counter()
     later: Counter[str] = Counter()
     for (series, day), count in by_day.items():
         place = unit.place(day)
         if place > last:
             later[series] += count
+        elif place <= last - MOST_BINS:
+            earlier[series] += count
         else:
             bins[series, place] += count
     first = min((place for _, place in bins), default=None)
@@ -126,13 +129,14 @@ def timeline(
             {"start": unit.start(place).isoformat(), **{name: bins[name, place] for name in names}}
             for place in shown
         ],
+        "earlier": {name: earlier[name] for name in names},
         "later": {name: later[name] for name in names},
         "unreadable": {name: unreadable[name] for name in names},
     }
 
 
 def _fitting(days: Iterable[int], last_day: int) -> Unit:
-    """The narrowest unit in which all up to ``last_day`` fits into MOST_BINS."""
+    """The narrowest unit in which all up to ``last_day`` fits into MOST_BINS, or the widest."""
     first = min((day for day in days if day <= last_day), default=last_day)
     for unit in UNITS:
         if unit.place(last_day) - unit.place(first) < MOST_BINS:

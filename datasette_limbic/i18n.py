@@ -8,16 +8,19 @@ the log stay English: programs read them.
 from __future__ import annotations
 
 import gettext as stock
+import logging
+from collections import ChainMap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from .config import LANGUAGES
+
+log = logging.getLogger("datasette_limbic")
 
 DOMAIN = "limbic"
 FOLDER = Path(__file__).parent / "locale"
@@ -26,10 +29,32 @@ SOURCE = "en"
 _chosen: ContextVar[str] = ContextVar("limbic_language", default=SOURCE)
 
 
-@cache
+_NOTHING = stock.NullTranslations()
+_read: dict[str, stock.NullTranslations] = {}
+_said: set[tuple[str, str]] = set()
+
+
 def catalogue(language: str) -> stock.NullTranslations:
-    """What is known of a language; English where that is nothing."""
-    return stock.translation(DOMAIN, FOLDER, [language], fallback=True)
+    """What is known of a language; English where that is nothing.
+
+    A file that cannot be read is tried again the next time: it may be in the middle of an update.
+    """
+    if language == SOURCE:
+        return _NOTHING
+    if language not in _read:
+        try:
+            _read[language] = stock.translation(DOMAIN, FOLDER, [language])
+        except Exception as error:  # any, by where the file is cut: see gettext's _parse
+            if (said := (language, repr(error))) not in _said:
+                _said.add(said)
+                log.warning("the catalogue of %s cannot be read: %r", language, error)
+            return _NOTHING
+    return _read[language]
+
+
+def speaks(language: str) -> bool:
+    """Whether pages can be made in a language: its catalogue can be read, or it needs none."""
+    return language == SOURCE or catalogue(language) is not _NOTHING
 
 
 def language() -> str:
@@ -110,12 +135,38 @@ def english(text: Any) -> Any:
     return Markup('<span lang="en">{}</span>').format(text)
 
 
-def install(env: Any) -> None:
-    """Let the templates of a Jinja environment use ``_`` and ``{% trans %}``."""
-    env.add_extension("jinja2.ext.i18n")
-    env.install_gettext_callables(
-        gettext, ngettext, newstyle=True, pgettext=pgettext, npgettext=npgettext
-    )
+_EXTENSION = "jinja2.ext.InternationalizationExtension"
+_OWN = "limbic_overlay"
+# what the extension sets on an environment, bound to it
+_BOUND = (
+    "install_gettext_translations",
+    "install_null_translations",
+    "install_gettext_callables",
+    "uninstall_gettext_translations",
+    "extract_translations",
+)
+
+
+def overlay(env: Any) -> Any:
+    """A Jinja environment for our templates, where they use ``_`` and ``{% trans %}``.
+
+    All else is that of ``env``, also what is set there later. ``env`` has one ``_`` for all
+    plugins, which is not ours to take.
+    """
+    own = getattr(env, _OWN, None)
+    if own is None or own.linked_to is not env:  # an overlay of others has all that theirs has
+        own = env.overlay()
+        own.globals = ChainMap({}, env.globals)
+        own.policies = {**env.policies, "ext.i18n.trimmed": False}
+        own.extensions.pop(_EXTENSION, None)
+        for name in _BOUND:
+            vars(own).pop(name, None)
+        own.add_extension("jinja2.ext.i18n")
+        own.install_gettext_callables(
+            gettext, ngettext, newstyle=True, pgettext=pgettext, npgettext=npgettext
+        )
+        setattr(env, _OWN, own)
+    return own
 
 
 def preferred(header: str) -> str:

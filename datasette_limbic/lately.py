@@ -35,7 +35,7 @@ class _Read:
     until: float
 
 
-_kept: OrderedDict[Hashable, _Read] = OrderedDict()
+_kept: OrderedDict[tuple[Hashable, Hashable], _Read] = OrderedDict()
 _lock = Lock()
 
 
@@ -68,11 +68,19 @@ def lately(conn: sqlite3.Connection, key: Hashable, read: Callable[[], T]) -> tu
         return copy.deepcopy(was_read[0].answer), was_read[0].at
 
 
+def forget(conn: sqlite3.Connection) -> None:
+    """Read all figures of this database anew at the next look."""
+    database = _database(conn)
+    with _lock:
+        for key in [key for key in _kept if key[0] == database]:
+            del _kept[key]
+
+
 class _StillGood(Exception):
     """There is an answer, which must not be kept as that of the database as it is now."""
 
 
-def _keep(key: Hashable, answer: Any, at: str, took: float) -> None:
+def _keep(key: tuple[Hashable, Hashable], answer: Any, at: str, took: float) -> None:
     with _lock:
         if took < SLOW_S:
             _kept.pop(key, None)
@@ -90,4 +98,5 @@ def _database(conn: sqlite3.Connection) -> Hashable:
         found = os.stat(path) if path else None
     except (OSError, StopIteration, sqlite3.DatabaseError):
         return None
-    return None if found is None else (found.st_dev, found.st_ino)
+    # the path too: the number of a file that is gone may be given to the next
+    return None if found is None else (path, found.st_dev, found.st_ino)

@@ -29,8 +29,13 @@ _registered: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
 
 
 def settings_for(datasette: Datasette, database: str) -> Settings:
-    """The plugin's settings for one database."""
-    return Settings.from_mapping(datasette.plugin_config(NAME, database=database))
+    """The plugin's settings for one database: its own, else those for all."""
+    given = datasette.plugin_config(NAME, database=database)
+    if given is None:
+        # Datasette itself forgets those for all: 1.0a41 where anything is configured for the
+        # database (who may view it), 0.65 where another plugin is
+        given = datasette.plugin_config(NAME)
+    return Settings.from_mapping(given)
 
 
 def prepare(conn: Any, database: str, datasette: Datasette) -> None:

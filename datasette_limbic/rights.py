@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,16 +114,19 @@ def _key(datasette: Datasette, actor: Any, database: str) -> tuple[int, str, str
 async def _by_others(database: str, answer: Awaitable[Any], *, failed: Any) -> Any:
     """An answer by the rules of others; ``failed`` where a file cannot be read.
 
-    In a context of its own: Datasette keeps what it answers for the rest of the request, and
-    this is not all that there is to say.
+    In a task, which has a copy of the context: Datasette keeps what it answers for the rest of
+    the request, and this is not all that there is to say. A copy, as the rules of others may
+    depend on what they set for the request.
     """
+    from . import compat  # which imports this module
 
     async def ask() -> Any:
         _asking.set(True)
+        compat.forget_permissions()
         return await answer
 
     try:
-        return await Context().run(asyncio.ensure_future, ask())
+        return await asyncio.create_task(ask())
     except sqlite3.DatabaseError as error:
         log.warning("%s", connection.unusable(database, error))
         return failed

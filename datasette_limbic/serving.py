@@ -157,7 +157,7 @@ def serve_open(
 
 
 def _unpaged(detail: dict[str, Any]) -> dict[str, Any]:
-    cut = max(detail["pages"], detail["relations_pages"]) > 1
+    cut = detail["pages"] > 1
     paging = ("page", "pages", "relations_page", "relations_pages")
     whole = {key: value for key, value in detail.items() if key not in paging}
     return {**whole, "cut": cut}

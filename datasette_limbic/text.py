@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ __all__ = [
     "cut",
     "fold",
     "fts_query",
+    "fts_spans",
     "fts_terms",
     "fts_tokens",
     "listed",
@@ -62,6 +63,8 @@ _FILLERS = re.compile(
     "\U000e0100-\U000e01ef]"
 )
 _ASCII_TOKEN = re.compile(r"[0-9a-z]+")
+# All other ASCII characters part words; of the others each must be asked.
+_NO_ASCII_SIGN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")
 # What a sentence may begin or end with. Not %, #, +, * or @: "5 %" is not "5", "C#" is not "C".
 _OUTER = " \t\n.,;:!?¡¿…\"'`´«»“”„‘’‚‹›()[]{}<>·•–—-。、，！？；：「」『』（）"
 
@@ -146,6 +149,31 @@ def fts_tokens(text: str) -> list[str]:
     if current:
         tokens.append("".join(current))
     return [token for token in tokens if token]
+
+
+def fts_spans(text: str, most: int | None = None) -> Iterator[tuple[str, int, int]]:
+    """Each of `fts_tokens` with where it begins and ends in `text` as it is written, one by one.
+
+    Here a letter that is stored decomposed is what SQLite makes of it: `ó` is `o` either way, and
+    `й` in two pieces is `и`. `most` is how many characters are looked through.
+    """
+    for run in _NO_ASCII_SIGN.finditer(text, 0, len(text) if most is None else most):
+        if run.group().isascii():
+            yield run.group().lower(), *run.span()
+            continue
+        token, start = "", run.start()
+        for at, char in enumerate(run.group(), run.start()):
+            folded = _fts_char(char)
+            if folded is None:
+                if token:
+                    yield token, start, at
+                token = ""
+            elif folded and not token:
+                token, start = folded, at
+            else:
+                token += folded if token else ""
+        if token:
+            yield token, start, run.end()
 
 
 def word_tokens(text: str) -> list[str]:

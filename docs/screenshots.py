@@ -1,4 +1,4 @@
-"""The pictures of README and docs, taken anew: ``make screenshots`` (or ``python docs/screenshots.py``).
+"""The pictures of README and docs, taken anew by ``make screenshots``.
 
 They show the packaged sample memory alone, as root sees it on Datasette 1.0, at one moment of its
 clock. Needs Chromium (``CHROMIUM`` names it where it is not found) and the packages of the group
@@ -11,12 +11,13 @@ import io
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).resolve().parent / "images"
 NOW = "2026-11-29 12:00:00"
-COLORS = 255
-"""Of a picture: flat areas and text need no more."""
+EXACT, COLORS = 128, 255
+"""Colours of a picture: so many of the most frequent as they are, and in all."""
 MOST_BYTES = 120_000
 STARTS_WITHIN_S = 60
 SIGNS_IN = re.compile(r"http://127\.0\.0\.1:\d+/-/auth-token\?token=\w+")
@@ -60,10 +61,10 @@ SHOTS = (
     # first: the overview shows a map that was drawn before
     Shot("map-dark", None, "/graph", (1100, 940), dark=True),
     Shot("overview", None, "", (1100, 860)),
-    Shot("attention", None, "", (1100, 860), top="#limbic-begin"),
+    Shot("attention", None, "", (1100, 980), top="#limbic-types"),
     Shot("search", None, SEARCH, (1100, 860)),
-    Shot("steps", None, SEARCH, only=".limbic-card"),
-    Shot("sliders", None, f"{SEARCH}&gamma=0.1&strategy=limbic_heavy", (1100, 620)),
+    Shot("steps", None, SEARCH, (1100, 1400), only=".limbic-card"),
+    Shot("sliders", None, f"{SEARCH}&gamma=0.1", (1100, 620)),
     Shot("losers", None, f"{SEARCH}&limit=3&explain=1", (1100, 560), top="#limbic-losers"),
     Shot("entity", "Pau Soler", "/entity/{id}"),
     Shot("neighbours", "Elena Marqués", "/entity/{id}/graph", (1100, 860)),
@@ -75,13 +76,16 @@ SHOTS = (
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (server, signs_in):
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-            for shot in SHOTS:
-                size = take(browser, server, signs_in, shot)
-                print(f"{shot.name:12} {size / 1000:6.1f} kB", flush=True)
-            browser.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder)) as (server, signs_in),
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        for shot in SHOTS:
+            size = take(browser, server, signs_in, shot)
+            print(f"{shot.name:12} {size / 1000:6.1f} kB", flush=True)
+        browser.close()
     for left in {each.stem for each in IMAGES.glob("*.png")} - {shot.name for shot in SHOTS}:
         print(f"no longer taken, delete it: docs/images/{left}.png")
 
@@ -101,6 +105,9 @@ def serving(folder: Path) -> Iterator[tuple[str, str]]:
     datasette = [sys.executable, "-m", "datasette"]
     memory = folder / "demo.db"
     subprocess.run([*datasette, "limbic", "demo", str(memory)], check=True, capture_output=True)
+    with closing(sqlite3.connect(memory)) as conn, conn:
+        # else the overview says when this was run
+        conn.execute("update limbic_reports set computed_at = ?", [NOW])
     log = folder / "server.log"
     options = ["--root", "--port", "0", "--plugins-dir", str(folder / "plugins")]
     with log.open("wb") as file:
@@ -174,9 +181,14 @@ def signed_in(browser: Any, signs_in: str) -> Any:
 
 
 def compressed(png: bytes) -> bytes:
-    """With a palette. One by coverage: small marks keep their colours, which text explains."""
-    few = Image.open(io.BytesIO(png)).convert("RGB")
-    few = few.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    """With a palette: flat areas keep their colours, and so do small marks that text explains."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    counted = sorted(picture.getcolors(picture.width * picture.height) or [], reverse=True)
+    colors = [value for _count, color in counted[:EXACT] for value in color]
+    rest = picture.quantize(COLORS - EXACT, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*colors, *rest][: 3 * COLORS])
+    few = picture.quantize(palette=palette, dither=Image.Dither.NONE)
     written = io.BytesIO()
     few.save(written, "PNG", optimize=True)
     return written.getvalue()

@@ -2,13 +2,39 @@
 "use strict";
 (() => {
   const STEP = 1.4, CLOSEST = 8, TEXT_SHOWN = 1.9;
-  const EDGE = ".limbic-edge", NODE = ".limbic-node";
+  const EDGE = ".limbic-edge", NODE = ".limbic-node", LONGEST = 24;
+
+  // names that found no room in the picture are written where they are asked for
+  const write = (group, name, x, y, side) => {
+    const letters = [...name.replace(/[\u2068\u2069]/g, "")];
+    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    text.setAttribute("class", "limbic-later" + (side ? " limbic-" + side : ""));
+    text.setAttribute("x", x.toFixed(1));
+    text.setAttribute("y", y.toFixed(1));
+    const shown = letters.length > LONGEST ? letters.slice(0, LONGEST - 1).join("") + "…" : letters.join("");
+    text.textContent = "\u2068" + shown + "\u2069";
+    group.append(text);
+  };
+  const name = (node, all) => {
+    if (node.querySelector("text")) return;
+    const said = node.querySelector("title").textContent;
+    const found = /^\u2068[^\u2069]*\u2069/.exec(said);
+    const { e: x, f: y } = node.transform.baseVal.getItem(0).matrix;
+    const r = node.querySelector(".limbic-dot").r.baseVal.value;
+    const side = x < all.x + 90 ? "start" : x > all.x + all.width - 90 ? "end" : "";
+    const below = y + r + 16 < all.y + all.height;
+    write(node, found ? found[0] : said.split(" · ")[0], 0, below ? r + 12.6 : -r - 5.4, side);
+  };
+  const label = (edge) => {
+    if (!edge.dataset.label || edge.querySelector("text")) return;
+    const box = edge.querySelector("path").getBBox();
+    write(edge, edge.dataset.label, box.x + box.width / 2, box.y + box.height / 2 - 3, "");
+  };
 
   const start = (figure) => {
     const svg = figure.querySelector("svg.limbic-graph-picture");
     const frame = figure.querySelector(".limbic-graph-window");
-    if (!svg || !frame || figure.dataset.started) return;
-    figure.dataset.started = "1";
+    if (!svg || !frame) return;
     const whole = svg.viewBox.baseVal;
     const all = { x: whole.x, y: whole.y, width: whole.width, height: whole.height };
     let seen = { ...all };
@@ -25,6 +51,7 @@
       };
       svg.setAttribute("viewBox", [seen.x, seen.y, seen.width, seen.height].map((n) => n.toFixed(1)).join(" "));
       svg.classList.toggle("limbic-zoomed", zoom() >= TEXT_SHOWN);
+      if (zoom() >= TEXT_SHOWN) for (const node of svg.querySelectorAll(NODE)) name(node, all);
       buttons.out.disabled = buttons.whole.disabled = zoom() <= 1.001;
       buttons.in.disabled = zoom() >= CLOSEST - 0.001;
       // moved by a finger only where there is something to move: else the page scrolls
@@ -93,6 +120,8 @@
     });
     const move = (event) => {
       if (!pointers.has(event.pointerId)) return;
+      // the button was let go where nobody told us
+      if (event.pointerType === "mouse" && !event.buttons) return end(event);
       pointers.set(event.pointerId, event);
       if (pointers.size > 2) return;
       const next = pointers.size === 2 ? spread() : event;
@@ -118,9 +147,10 @@
     addEventListener("pointermove", move);
     addEventListener("pointerup", end);
     addEventListener("pointercancel", end);
-    // the end of a drag is no click on the node below, and no drag takes a link along
+    // the end of a drag is no click on the node below, and no drag takes a link along; a key that
+    // is pressed (detail 0) always counts, also after a drag that ended elsewhere
     svg.addEventListener("click", (event) => {
-      if (moved > 4 && zoom() > 1.001) event.preventDefault();
+      if (event.detail && moved > 4 && zoom() > 1.001) event.preventDefault();
       moved = 0;
     }, true);
     svg.addEventListener("dragstart", (event) => event.preventDefault());
@@ -133,11 +163,16 @@
       svg.classList.toggle("limbic-lit", id !== null);
       if (id === null) return;
       nodes.get(id).classList.add("limbic-near");
+      name(nodes.get(id), all);
       for (const edge of edges) {
-        if (edge.dataset.a !== id && edge.dataset.b !== id) continue;
+        const ends = edge.dataset.ends.split(" ");
+        if (!ends.includes(id)) continue;
         edge.classList.add("limbic-near");
-        const other = nodes.get(edge.dataset.a === id ? edge.dataset.b : edge.dataset.a);
-        if (other) other.classList.add("limbic-near");
+        label(edge);
+        const other = nodes.get(ends[0] === id ? ends[1] : ends[0]);
+        if (!other) continue;
+        other.classList.add("limbic-near");
+        name(other, all);
       }
     };
     const lightOf = (event) => {
@@ -146,7 +181,8 @@
     };
     svg.addEventListener("pointerover", lightOf);
     svg.addEventListener("pointerleave", () => light(null));
-    svg.addEventListener("focusin", (event) => {
+    // not on the picture itself: Chromium lets Tab stop at an SVG that listens for the focus
+    frame.addEventListener("focusin", (event) => {
       lightOf(event);
       // a node that the zoom has left outside comes into sight
       const node = event.target.closest(NODE);
@@ -156,7 +192,7 @@
         show({ width: seen.width, x: x - seen.width / 2, y: y - seen.height / 2 });
       }
     });
-    svg.addEventListener("focusout", () => light(null));
+    frame.addEventListener("focusout", () => light(null));
 
     // on a phone the picture is wider than its window: begin in the middle, where the focus is
     const middle = () => {
@@ -167,6 +203,4 @@
   };
 
   for (const figure of document.querySelectorAll("[data-limbic-graph]")) start(figure);
-  // parts of a page that come later call this
-  document.addEventListener("limbic:graph", (event) => start(event.target));
 })();

@@ -27,15 +27,19 @@
           )),
     );
 
-  const results = () => [...document.querySelectorAll("[data-limbic-result]")];
+  const results = () => [...document.querySelectorAll(".limbic-results h3 a, .limbic-lost-table th a")];
 
+  const whole = (result) => result.closest(".limbic-card, tr") ?? result;
+
+  // from the one that has the focus, or to the first that begins within or below the view
   const move = (step) => {
     const all = results();
     const at = all.indexOf(document.activeElement);
-    const wanted = all[at < 0 ? (step > 0 ? 0 : -1) : at + step];
+    const wanted =
+      at < 0 ? all.find((each) => whole(each).getBoundingClientRect().top >= 0) : all[at + step];
     if (!wanted) return false;
     wanted.focus({ preventScroll: true });
-    (wanted.closest(".limbic-card, tr") ?? wanted).scrollIntoView({ block: "nearest" });
+    whole(wanted).scrollIntoView({ block: "nearest" });
     return true;
   };
 
@@ -139,9 +143,15 @@
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    clearTimeout(timer);
     rankAgain(event.submitter ?? form);
   });
+
+  // Whoever opens something else within the delay goes there, and not back to this page.
+  document.addEventListener("click", (event) => {
+    const inNew = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+    if (!inNew && event.target.closest("a[href]")) clearTimeout(timer);
+  });
+  document.addEventListener("submit", () => clearTimeout(timer), true);
 
   // Gone back to: the sliders say what the address does.
   addEventListener("pageshow", (event) => {

@@ -30,7 +30,9 @@ BROWSER = [
     pytest.mark.browser,
     # one server and one browser: each worker would start its own
     pytest.mark.xdist_group("browser"),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("LIMBIC_MUST"), reason="Chromium is not installed"
+    ),
     # Playwright's driver leaves its pipes to the garbage collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -119,6 +121,12 @@ _UNNAMED = """() => [...document.querySelectorAll('main :is(input, select, butto
     && !(e.tagName === 'BUTTON' && e.textContent.trim()))
   .map(e => e.outerHTML)"""
 
+# What is drawn and has got no colour from a sheet.
+_UNPAINTED = """() => [...document.querySelectorAll('main svg :is(rect, circle, path, line, text)')]
+  .filter(e => { const s = getComputedStyle(e);
+    return s.fill === 'rgb(0, 0, 0)' && s.stroke === 'none' && e.getBoundingClientRect().width; })
+  .map(e => e.outerHTML.slice(0, 200))"""
+
 
 class Visitor:
     """A page that notes what must not happen: dialogs, errors, requests to elsewhere."""
@@ -202,6 +210,7 @@ class Visitor:
         assert page.title().strip(), where
         assert page.locator("h1").count() == 1, where
         assert page.evaluate(_UNNAMED) == [], where
+        assert page.evaluate(_UNPAINTED) == [], where
         for size in self.sizes():
             wide, window = page.evaluate(
                 "[document.documentElement.scrollWidth, window.innerWidth]"
@@ -229,9 +238,12 @@ def focus(page: Any) -> dict[str, Any]:
     """What has the focus: whether it is ours, and whether that can be seen."""
     found: dict[str, Any] = page.evaluate(
         """() => { const e = document.activeElement, s = getComputedStyle(e);
+        // a node of a picture is ringed by its own circle
+        const ring = e.matches('svg a') && getComputedStyle(e.querySelector('circle'));
         return {tag: e.tagName, name: e.name || e.innerText || '', order: e.dataset.order,
           ours: !!e.closest('main'), box: e.getBoundingClientRect().width,
-          shown: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
+          shown: ring ? ring.stroke !== 'none' && parseFloat(ring.strokeWidth) >= 2
+            : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
           html: e.outerHTML.slice(0, 120)}; }"""
     )
     return found

@@ -43,7 +43,6 @@ MAINTENANCE = {
     "maintenance": "/demo/-/limbic/consolidation",
     "stale": "/demo/-/limbic/consolidation?list=stale_entities&stale_days=30&size=5&page=2",
     "duplicates": "/demo/-/limbic/duplicates",
-    "contradictions": "/demo/-/limbic/duplicates?kind=contradiction",
     "duplicates of one": "/demo/-/limbic/duplicates/7?threshold=0.3&look=0.2",
     "split": "/demo/-/limbic/split/2",
     "health": "/demo/-/limbic/health",
@@ -55,9 +54,10 @@ MAINTENANCE = {
     "empty duplicates": "/empty/-/limbic/duplicates",
     "empty health": "/empty/-/limbic/health",
 }
+# The head of these pages is that of an entity's, where each odd name stands: here those without
+# a space and the ones that a browser could take for something else.
 ODD_MAINTENANCE = {
-    f"odd {page} {i}": f"/odd/-/limbic/{page}/{i}"
-    for page in ("duplicates", "split")
-    for i in range(1, len(ODD_NAMES) + 1)
+    **{f"odd duplicates {i}": f"/odd/-/limbic/duplicates/{i}" for i in (2, 6)},
+    **{f"odd split {i}": f"/odd/-/limbic/split/{i}" for i in (1, 3, 4)},
 }
 PATHS |= MAINTENANCE | ODD_MAINTENANCE

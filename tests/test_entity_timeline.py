@@ -75,7 +75,7 @@ def test_one_moment_is_one_bar_in_the_last_weeks(empty_db: Path) -> None:
         ("2006-11-29", 12),
         ("1970-01-01", 12),
         ("1900-01-01", 60),
-        ("0001-01-01", 600),
+        ("1731-01-01", 60),
     ],
 )
 def test_any_span_fits_and_every_day_of_it_is_in_one_bin(
@@ -115,6 +115,28 @@ def test_a_bin_starts_where_the_one_before_ends(unit: Any) -> None:
             assert unit.place(before.toordinal() - date(1970, 1, 1).toordinal()) == place - 1
 
 
+def test_what_is_older_than_the_widest_bins_reach_is_told(empty_db: Path) -> None:
+    conn = made(
+        empty_db,
+        ["0001-01-01", "1729-12-31", "1730-01-01", "1731-01-01", NOW],
+        accessed=["1492-10-12"],
+    )
+    found = timeline(conn, 1, now=NOW)
+    assert found["months"] == 60
+    assert len(found["bins"]) == MOST_BINS
+    assert found["bins"][0] == {
+        "start": "1730-01-01",
+        **dict.fromkeys(SERIES, 0),
+        "observations": 2,
+    }
+    assert found["earlier"] == {**dict.fromkeys(SERIES, 0), "observations": 2, "accesses": 1}
+    assert outside(found) == ["Dated long ago, so not shown here: 2 observations, 1 access."]
+    long_after = timeline(conn, 1, now="9999-12-31")
+    assert long_after["bins"] == []
+    assert long_after["earlier"]["observations"] == 5
+    assert picture(long_after, NOW) is None
+
+
 ODD = [None, "", "soon", "2026-02-31", "x\0y", b"\xff", float("inf")]
 
 
@@ -123,6 +145,7 @@ def test_what_cannot_be_read_and_what_is_to_come_are_told_and_not_drawn(empty_db
     conn = made(empty_db, [*ODD, *future, NOW], accessed=["never", "2999-01-01", NOW])
     found = timeline(conn, 1, now=NOW)
     assert total(found, "observations") == 1
+    assert found["earlier"] == dict.fromkeys(SERIES, 0)
     assert found["unreadable"] == {**dict.fromkeys(SERIES, 0), "observations": 7, "accesses": 1}
     assert found["later"] == {**dict.fromkeys(SERIES, 0), "observations": 3, "accesses": 1}
     assert outside(found) == [
@@ -208,6 +231,28 @@ def test_bars_of_a_lane_stand_on_each_other(empty_db: Path) -> None:
     assert below["height"] == pytest.approx(3 * above["height"])
     assert above["y"] + above["height"] == pytest.approx(below["y"])
     assert lane["lines"][1]["y"] == pytest.approx(above["y"])  # 4 is the top of the axis
+
+
+@pytest.mark.parametrize(
+    ("first", "as_of", "start", "share"),
+    [
+        ("2026-11-01", "2026-11-16", "2026-11-16", 0),
+        ("2026-11-01", "2026-11-18 12:00:00", "2026-11-16", 2 / 7),
+        ("2026-11-01", "2026-11-22", "2026-11-16", 6 / 7),
+        ("2022-01-01", "2026-02-15", "2026-02-01", 14 / 28),
+        ("2006-11-29", "2024-07-01", "2024-01-01", 182 / 366),
+    ],
+)
+def test_a_moment_is_marked_where_it_lies_in_its_bin(
+    first: str, as_of: str, start: str, share: float, empty_db: Path
+) -> None:
+    found = timeline(made(empty_db, [first]), 1, now=NOW)
+    drawn = picture(found, NOW, as_of)
+    assert drawn is not None
+    starts = [each["start"] for each in found["bins"]]
+    place = (drawn["right"] - drawn["left"]) / len(starts)
+    wanted = drawn["left"] + (starts.index(start) + share) * place
+    assert drawn["mark"] == {"x": pytest.approx(wanted, abs=0.01), "text": as_of[:10]}
 
 
 def test_thousands_take_one_statement(empty_db: Path) -> None:

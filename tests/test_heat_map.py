@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from sheet_helpers import contrast, mixed, rules, themes, variable
 
 from datasette_limbic.views import heat_map, tuning_charts
 
@@ -74,6 +75,26 @@ def test_the_higher_the_deeper() -> None:
 )
 def test_the_lowest_is_seen_and_the_highest_is_full(share: float, expected: float) -> None:
     assert heat_map.depth(share) == expected
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_depth_is_a_shade(theme: str) -> None:
+    """The sheet fills the cells with one colour, as deep as they say: further from the page."""
+    own = [
+        rule
+        for rule in rules()
+        if ".limbic-heat > rect" in rule.selector and "forced-colors" not in rule.media
+    ]
+    # an attribute gives way to any sheet
+    assert [r.selector for r in own if {"opacity", "fill-opacity"} & set(r.says)] == []
+    [fill] = [rule.says["fill"] for rule in own if not rule.selector.endswith("-unknown")]
+    colours = themes()[theme]
+    hue, page = colours[str(variable(fill))], colours["page"]
+    depths = [0.0, *(each["depth"] for each in drawn()["swatches"])]
+    shades = [contrast(mixed(hue, page, depth), page) for depth in depths]
+    # the palest differs from no cell, and each from the next
+    assert min(b / a for a, b in itertools.pairwise(shades)) > 1.05
+    assert shades[-1] > 4.5
 
 
 def test_a_flat_surface_is_of_one_depth_and_an_unknown_cell_of_none() -> None:

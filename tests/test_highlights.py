@@ -145,6 +145,33 @@ def test_vectors_are_compared_for_the_first_results_only(
         for entity, these in highlights.highlights(conn, pool, ids, 3).items()
     }
     assert [named[entity] for entity in ids] == [True, True, False, False, False]
+    # one of too many is passed over, and no other for it
+    total = {entity: these.total for entity, these in found.items()}
+    ids.sort(key=lambda entity: (-total[entity], entity))
+    assert total[ids[0]] > total[ids[1]]
+    monkeypatch.setattr(highlights, "COMPARED", total[ids[0]] - 1)
+    left, expected = total[ids[0]] - 1, []
+    for entity in ids:
+        expected.append(total[entity] <= left)
+        left -= total[entity] if expected[-1] else 0
+    these = highlights.highlights(conn, pool, ids, 3)
+    assert [any(o.nearest for o in these[entity].shown) for entity in ids] == expected
+    assert expected[:2] == [False, True]
+    conn.close()
+
+
+def test_a_word_of_over_10000_texts_is_not_looked_for(empty_db: Path) -> None:
+    conn = memory(empty_db, "one", "common", "two", "a zebra")
+    conn.execute("insert into entities(id, name, entity_type) values (901, 'Much', 'Thing')")
+    conn.execute(
+        """insert into observations(entity_id, content) with recursive n(i) as
+        (select 1 union all select i + 1 from n where i < 9998) select 901, 'common' from n"""
+    )
+    pool = pool_of(conn, "common zebra")
+    # 9,999 have the one, and one has the other
+    assert [text for text, _ in shown(conn, pool, 900)] == ["a zebra", "common", "one"]
+    conn.execute("insert into observations(entity_id, content) values (901, 'common')")
+    assert [text for text, _ in shown(conn, pool, 900)] == ["a zebra", "one", "common"]
     conn.close()
 
 
@@ -171,4 +198,15 @@ def test_archived_and_types(demo_db: Path) -> None:
     types = highlights.entity_types(conn)
     assert types[0] == "Persona" or len(types) > 3
     assert len(types) == len(set(types))
+    conn.close()
+    conn = connection.connect(demo_db)
+    conn.executemany(
+        "insert into entities(name, entity_type) values (?, ?)",
+        [(f"n{i}", "t" * 101 if i % 2 else f"t{i}") for i in range(300)],
+    )
+    conn.commit()
+    found = highlights.entity_types(conn)
+    assert len(found) == 100
+    assert types[0] in found
+    assert max(map(len, found)) <= 100
     conn.close()

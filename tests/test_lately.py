@@ -12,7 +12,7 @@ from datasette.utils.sqlite import sqlite3
 
 from datasette_limbic import connection, glance
 from datasette_limbic import lately as module
-from datasette_limbic.lately import lately
+from datasette_limbic.lately import forget, lately
 
 
 @pytest.fixture
@@ -63,6 +63,19 @@ def test_slow_figures_stay_for_a_minute_on_every_connection(path: Path, clock: l
         clock[0] += module.PATIENCE_S + 1
         assert count(conn) == (2, None)
         assert count(conn) == (2, None)  # as it is now: kept by ``unchanged``
+
+
+def test_forgotten_they_are_read_anew(path: Path, tmp_path: Path, clock: list[float]) -> None:
+    clock[1] = 0.5
+    with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(path)) as other:
+        assert count(conn) == (1, None)
+        other.execute("insert into t values (2)")
+        other.commit()
+        with closing(sqlite3.connect(tmp_path / "b.db")) as elsewhere:
+            forget(elsewhere)
+        assert count(conn)[0] == 1
+        forget(other)
+        assert count(conn) == (2, None)
 
 
 def test_quick_figures_are_of_this_moment(path: Path, clock: list[float]) -> None:

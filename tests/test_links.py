@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from view_helpers import (
 )
 
 from datasette_limbic import connection
+from datasette_limbic.views import jump
 
 
 async def test_menu_leads_to_each_memory_and_to_no_other_database(
@@ -368,3 +370,49 @@ async def test_a_name_that_takes_too_long_leaves_the_menu_as_it_is(
     )
     found = await get_json(make_datasette(demo_db), "/-/jump?q=demo")
     assert {"database", "table", "memory"} <= {each["type"] for each in found["matches"]}
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no room for it")
+@pytest.mark.parametrize("broken", ["status.size", "views.panel.html_of", "views.jump.named"])
+async def test_what_goes_wrong_with_ours_takes_no_page_of_datasettes_along(
+    broken: str, demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise KeyError("not foreseen")
+
+    monkeypatch.setattr(f"datasette_limbic.{broken}", fails)
+    datasette = make_datasette(demo_db)
+    for url in ("/", f"/{demo_db.stem}"):
+        response = await get(datasette, url)
+        assert response.status_code == 200
+        assert ("limbic-panel" in response.text) is (broken == "views.jump.named")
+    found = await get_json(datasette, "/-/jump?q=elena")
+    assert any(each["type"] == "entity" for each in found["matches"]) is ("jump" not in broken)
+
+
+@pytest.mark.skipif(not ONE_POINT_ZERO, reason="Datasette 0.65 has no jump menu")
+async def test_many_memories_that_are_slow_share_the_time_of_one(
+    demo_db: Path, empty_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one, which is quick, is found whatever those before it take."""
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+    slow = [shutil.copy(empty_db, empty_db.with_name(f"a{i}.db")) for i in range(4)]
+    given: list[int] = []
+
+    def read(conn: Any, typed: str) -> Any:
+        [(count,)] = conn.execute("select count(*) from entities")
+        return jump_named(conn, typed) if count else conn.execute(endless).fetchall()
+
+    def limited(conn: Any, ms: int) -> Any:
+        given.append(ms)
+        return timelimit(conn, ms)
+
+    jump_named, timelimit = jump.named, jump.sqlite_timelimit
+    monkeypatch.setattr(jump, "named", read)
+    monkeypatch.setattr(jump, "sqlite_timelimit", limited)
+    datasette = make_datasette(*slow, demo_db)
+    found = await get_json(datasette, "/-/jump?q=elena")
+    assert any(each["type"] == "entity" for each in found["matches"])
+    assert len(given) == 5
+    assert given[0] <= jump.LIMIT_MS / 5
+    assert sum(given) <= jump.LIMIT_MS + 5

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from importlib import metadata, resources
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +98,40 @@ def test_nothing_in_the_code_knows_the_sample():
         text = path.read_text("utf-8")
         assert "Turia" not in text
         assert "atlas-api" not in text
+
+
+def test_the_source_holds_what_the_catalogues_are_made_of(tmp_path):
+    """And the wheel what is read alone."""
+    pytest.importorskip("setuptools", minversion="77")
+    root = Path(__file__).parents[1]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    skipped = shutil.ignore_patterns("__pycache__", ".mypy_cache")
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "babel.cfg"):
+        shutil.copy(root / name, copy)
+    shutil.copytree(root / "datasette_limbic", copy / "datasette_limbic", ignore=skipped)
+    code = (
+        "from setuptools import build_meta as b;"
+        f"b.build_sdist({str(tmp_path)!r}); b.build_wheel({str(tmp_path)!r})"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as file:
+        source = {name.partition("/")[2] for name in file.getnames()}
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as file:
+        wheel = set(file.namelist())
+    package = {
+        path.relative_to(copy).as_posix()
+        for path in (copy / "datasette_limbic").rglob("*")
+        if path.is_file()
+    }
+    written = {name for name in package if name.endswith((".po", ".pot"))}
+    assert len(written) >= 2
+    assert {*package, "babel.cfg"} <= source
+    assert {name for name in wheel if name.startswith("datasette_limbic/")} == package - written

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datasette import Response, hookimpl
 from view_helpers import AGENT, ONE_POINT_ZERO, as_actor, base, get, recording_datasette
 
 from datasette_limbic import compat, derived, plugin, rights, schema
@@ -161,3 +165,110 @@ async def test_a_page_asks_for_rights_with_few_statements(
         await get(datasette, base(demo_db) + path)
         # one for each table that some page reads would be twenty
         assert asked <= 8, path
+
+
+@contextmanager
+def registered(plugin: Any) -> Iterator[None]:
+    """Another plugin, for as long as that."""
+    from datasette.plugins import pm
+
+    pm.register(plugin, name="another")
+    try:
+        yield
+    finally:
+        pm.unregister(name="another")
+
+
+class OfContext:
+    """Another plugin, whose rule depends on what it sets for each request."""
+
+    __name__ = "another"
+    tenant: ContextVar[str] = ContextVar("tenant", default="inside")
+
+    @hookimpl
+    def asgi_wrapper(self) -> Any:
+        def wrap(app: Any) -> Any:
+            async def inner(scope: Any, receive: Any, send: Any) -> None:
+                headers = dict(scope.get("headers") or ())
+                self.tenant.set(headers.get(b"x-tenant", b"inside").decode())
+                await app(scope, receive, send)
+
+            return inner
+
+        return wrap
+
+    @hookimpl
+    def permission_resources_sql(self, action: str) -> Any:
+        from datasette.permissions import PermissionSQL
+
+        if action != "view-table" or self.tenant.get() == "inside":
+            return None
+        return PermissionSQL(
+            sql="select 'demo' as parent, 'observations' as child, 0 as allow, 'x' as reason"
+        )
+
+
+async def test_rules_of_others_may_depend_on_the_context_of_the_request(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    paths = ("/observations", "/limbic_flagged_observations", "/limbic_duplicates", "/-/limbic")
+    with registered(OfContext()):
+        datasette = make_datasette(demo_db)
+        for tenant, status in (("inside", 200), ("outside", 403), ("inside", 200)):
+            for path in paths:
+                url = f"/demo{path}.json"
+                response = await get(datasette, url, headers={"x-tenant": tenant})
+                assert response.status_code == status, (tenant, path)
+            found = await get(datasette, "/-/jump.json?q=elena", headers={"x-tenant": tenant})
+            assert ("Elena" in found.text) is (status == 200)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_what_is_kept_in_a_request_is_of_one_actor_and_one_database(
+    backwards: bool, demo_db: Path, make_datasette: Any
+) -> None:
+    """All asked in one request: those who may first or those who may not, and once it is kept."""
+    from datasette.permissions import SkipPermissions
+
+    other = Path(shutil.copy(demo_db, demo_db.with_name("other.db")))
+    denied = {
+        "databases": {
+            "demo": {"tables": {"observations": ONLY_ROOT, "relations": ONLY_ROOT}},
+            "other": {"tables": {"entities": FOR_AGENTS}},
+        }
+    }
+    seen = {
+        "demo": {"observations": (ROOT,), "entities": ACTORS[:3]},
+        "other": {"observations": ACTORS[:3], "entities": (AGENT,)},
+    }
+    asked = [(actor, db, table) for actor in ACTORS[:3] for db in seen for table in seen[db]]
+    if backwards:
+        asked.reverse()
+
+    answers = []
+
+    async def ask(datasette: Any, request: Any) -> Any:
+        for actor, db, table in asked * 2:
+            # a view of ours first, for which the tables are listed
+            for name in ("limbic_flagged_observations", table):
+                may = await compat.may_view(datasette, actor, db, (name,))
+            answers.append((actor, db, table, may))
+        with SkipPermissions():  # which gives no right later in the request
+            assert await compat.may_view(datasette, None, "demo", ("relations",))
+        assert not await compat.may_view(datasette, None, "demo", ("relations",))
+        return Response.text("asked")
+
+    class Asking:
+        __name__ = "another"
+
+        @hookimpl
+        def register_routes(self) -> Any:
+            return [(r"^/-/asking$", ask)]
+
+    with registered(Asking()):
+        datasette = recording_datasette(make_datasette, demo_db, other, more=denied)
+        datasette.root_enabled = True
+        assert (await get(datasette, "/-/asking")).text == "asked"
+    assert len(answers) == 2 * len(asked)
+    for actor, db, table, may in answers:
+        assert may is (actor in seen[db][table]), (actor, db, table)

@@ -10,6 +10,9 @@ from view_helpers import base, get, get_json, text_of
 
 # page → what it takes, each with a value that is right
 TAKEN: dict[str, dict[str, str]] = {
+    "": {},
+    "/imports": {"source": "memory.jsonl", "page": "1"},
+    "/imports/1": {"reason": "x", "page": "1"},
     "/consolidation": {
         "stale_days": "30",
         "now": "2026-11-29",

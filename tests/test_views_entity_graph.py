@@ -6,15 +6,17 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from view_helpers import base, get, get_json, links, rows, text_of, write
 
-from datasette_limbic import connection, i18n
+from datasette_limbic import connection, i18n, views
 from datasette_limbic.plugin import settings_for
 from datasette_limbic.views.common import Page
 from datasette_limbic.views.entity_graph import NEAR, entity_picture
 
+STATIC = Path(views.__file__).parents[1] / "static"
 NOW = "now=2026-11-29+12:00:00"
 ODD = [
     "x" * 10_000,
@@ -77,13 +79,13 @@ async def test_json_and_page_say_the_same(demo_db: Path, make_datasette: Any) ->
     own = f"{base(demo_db)}/entity/"
     for a in drawn:
         node = int(a.attrib["data-id"])
-        wanted = "" if node == number else "/graph?hops=2&now=2026-11-29+12%3A00%3A00"
-        assert a.attrib["href"] == f"{own}{node}{wanted}"
+        wanted = f"../{node}/graph?hops=2&now=2026-11-29+12%3A00%3A00"
+        assert a.attrib["href"] == (f"{own}{node}" if node == number else wanted)
         assert a.find("title").text  # type: ignore[union-attr]
     assert svg.attrib["role"] == "group"
     ids = {found.attrib.get("id") for found in svg.iter()}
     assert {svg.attrib["aria-labelledby"], svg.attrib["aria-describedby"]} <= ids
-    pairs = [(int(g.attrib["data-a"]), int(g.attrib["data-b"])) for g in svg.findall("g/g")]
+    pairs = [tuple(map(int, g.attrib["data-ends"].split())) for g in svg.findall("g/g")]
     assert sorted(pairs) == sorted((e["source"], e["target"]) for e in body["edges"])
     # the table holds them too
     table = response.text.partition('<details class="limbic-options limbic-graph-table"')[2]
@@ -135,6 +137,52 @@ async def test_nothing_to_draw(
     assert ("Nothing" in text_of(page)) is bool(said)
 
 
+@pytest.fixture
+def heavy_db(empty_db: Path) -> Path:
+    """A hub of 120 neighbours, all linked, whose names and types weigh as much as names can."""
+    heavy = ("漢字" * 90, "&<" * 90, "'\"" * 90, "👩🏽" * 90)
+    conn = connection.connect(empty_db)
+    conn.executemany(
+        "insert into entities (id, name, entity_type) values (?, ?, ?)",
+        [(i, heavy[i % 4] + str(i), heavy[i % 4] + str(i % 9)) for i in range(1, 122)],
+    )
+    conn.executemany(
+        "insert or ignore into relations (from_entity, to_entity, relation_type) values (?, ?, ?)",
+        [
+            (a, b, f"{b % 50}{kind}" + heavy[(a + b) % 4])
+            for a in range(1, 122)
+            for b in ((a % 121) + 1, 1, (a % 7) + 1)
+            if a != b
+            for kind in "abcd"[: 1 + 3 * (b == 1)]
+        ],
+    )
+    conn.executemany(
+        "insert into co_occurrences (entity_a_id, entity_b_id, co_count) values (?, ?, 1000000)",
+        [(a, a + b) for a in range(1, 100) for b in range(1, 9)],
+    )
+    conn.execute("insert into entity_access (entity_id, access_count) select id, id from entities")
+    conn.commit()
+    conn.close()
+    return empty_db
+
+
+async def test_a_page_weighs_little_whatever_the_names(heavy_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(heavy_db)
+    url = f"{base(heavy_db)}/entity/1/graph"
+    # each link of the picture repeats the filter
+    kinds = "&".join("relation=" + quote(f"{i}" + "&漢" * 99) for i in range(5))
+    for asked in ("limit=80", "limit=80&hops=2", f"limit=80&{kinds}"):
+        response = await get(datasette, f"{url}?{asked}&as_of=2026-11-29{'%20' * 200}")
+        assert response.status_code == 200
+        ours = set(re.findall(r"/(limbic\w*\.(?:css|js))", response.text))
+        assert {"limbic.css", "limbic_graph.js"} <= ours
+        sheets = sum((STATIC / name).stat().st_size for name in ours)
+        assert len(response.content) + sheets < 150_000, (len(response.content), sheets)
+        assert len(svg_of(response.text).findall("a")) == (80 if kinds not in asked else 7)
+        # cut tables say so
+        assert ("The first rows of each table." in response.text) is (kinds not in asked)
+
+
 async def test_names_of_all_kinds_are_harmless(odd_db: Path, make_datasette: Any) -> None:
     datasette = make_datasette(odd_db)
     response = await get(datasette, f"{base(odd_db)}/entity/1/graph")
@@ -163,11 +211,18 @@ async def test_names_of_all_kinds_are_harmless(odd_db: Path, make_datasette: Any
         ("999/graph", 404, "no entity with the id 999"),
         ("Atlas/graph", 404, "'Atlas' is no entity id"),
         ("1/graph?hops=3", 400, "hops is '3': use a whole number from 1 to 2"),
-        ("1/graph?limit=121", 400, "limit is '121': use a whole number from 1 to 120"),
+        ("1/graph?limit=81", 400, "limit is '81': use a whole number from 1 to 80"),
         ("1/graph?archived=yes", 400, "archived is 'yes': use 1 or 0"),
         ("1/graph?now=soon", 400, "now is 'soon'"),
+        ("1/graph?as_of=soon", 400, "as_of is 'soon'"),
         ("1/graph?hop=2", 400, "unknown argument hop"),
-        ("1/graph?" + "&".join(f"relation=r{i}" for i in range(101)), 400, "given 101 times"),
+        ("1/graph?" + "&".join(f"relation=r{i}" for i in range(31)), 400, "given 31 times"),
+        (
+            "1/graph?relation=" + "xy," * 67,
+            400,
+            "xy,xy,xy,x'… of 201 letters: use at most 200",
+        ),
+        ("1/graph?" + "&".join(f"relation={i}{'r' * 198}" for i in range(6)), 400, "1194 letters"),
     ],
 )
 async def test_what_is_refused(
@@ -179,6 +234,35 @@ async def test_what_is_refused(
     body = await get_json(datasette, f"{url}.json?{query}", status)
     assert error in body["error"]
     assert (await get(datasette, f"{url}?{query}")).status_code == status
+
+
+async def test_a_moment_is_kept_by_links_and_form(odd_db: Path, make_datasette: Any) -> None:
+    write(
+        odd_db,
+        ("update relations set relation_type = 'r', valid_to = '2025-01-01' where id = 1", []),
+    )
+    datasette = make_datasette(odd_db)
+    own = f"{base(odd_db)}/entity/"
+    page = (await get(datasette, f"{own}1/graph?as_of=2024-06-30&archived=0")).text
+    kept = "as_of=2024-06-30"
+    hrefs = [a.attrib["href"] for a in svg_of(page).findall("a")]
+    assert f"{own}1?{kept}" in hrefs
+    assert len(hrefs) == len(ODD) + 1
+    assert all(kept in href for href in hrefs)
+    around = [link for link in links(page) if re.match(rf"{own}\d+(/graph)?(\?|$)", link)]
+    without = [link for link in around if kept not in link]
+    assert set(without) == {f"{own}1/graph?archived=0"}  # back to now
+    assert f"{own}1/graph?hops=2&archived=0&{kept}" in around
+    assert f"{own}1/graph?{kept}" in around  # all of it
+    [form] = re.findall(r'<form class="core limbic-graph-filter".*?</form>', page, re.S)
+    assert '<input type="hidden" name="as_of" value="2024-06-30">' in form
+    assert "As it was at the start of 2024-06-30 (00:00 UTC). Back to now" in text_of(page)
+    ended = {
+        as_of: [edge["ended"] for edge in (await get_json(datasette, url))["edges"]].count(True)
+        for as_of in ("2024-06-30", "2025-06-30")
+        if (url := f"{own}1/graph.json?as_of={as_of}&now=2030-01-01")
+    }
+    assert ended == {"2024-06-30": 0, "2025-06-30": 1}
 
 
 async def test_the_rights_of_the_entity_are_asked_for(odd_db: Path, make_datasette: Any) -> None:

@@ -200,7 +200,8 @@ async def shown(
     }
     assert set(fields) == {"csrftoken", "search"}
     ids = [
-        int(found) for found in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', page.text)
+        int(found)
+        for found in re.findall(r'<li class="limbic-card[^"]*" id="entity-(\d+)"', page.text)
     ]
     return fields, cookies, ids
 
@@ -378,7 +379,7 @@ async def test_a_rated_search_is_shown_again(demo_db: Path, make_datasette: Any)
     assert said(after) == words
     [new] = rows(demo_db, "select max(id) from entities")
     assert f'id="entity-{new[0]}"' in after
-    cards = {int(n) for n in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', after)}
+    cards = {int(n) for n in re.findall(r'<li class="limbic-card[^"]*" id="entity-(\d+)"', after)}
     buttons = {int(n) for n in re.findall(r'name="rate" value="(\d+):', after)}
     pool = {row[0] for row in rows(demo_db, "select entity_id from limbic_search_candidates")}
     assert buttons == cards & pool

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +17,7 @@ from view_helpers import base, get, get_json, links, rows, text_of, write
 
 from datasette_limbic import times
 from datasette_limbic.graph import communities, full_map
-from datasette_limbic.views import graph, graph_found
+from datasette_limbic.views import apart, graph, graph_found, graph_full
 from datasette_limbic.views.common import Page
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -110,7 +113,7 @@ async def test_a_community_keeps_its_address(empty_db: Path, make_datasette: Any
 
 WRONG = {
     "community=x": (400, "community is 'x'"),
-    "community=-1": (400, "community is '-1'"),
+    "community=-1": (404, "no relation leads to an entity with the id -1"),
     "level=2": (400, "add community"),
     "community=1&level=0": (400, "level is '0'"),
     "community=1&level=101": (400, "level is '101'"),
@@ -186,6 +189,11 @@ async def test_communities_are_looked_for_once(
         write(demo_db, (change, []))
         found = await get_json(datasette, url)
         assert max(found["nodes"], key=lambda node: node["importance"])["id"] == 900
+    assert len(looked) == 1
+    # nor after an entity that nothing is linked to, though places move
+    write(demo_db, (FILL, [-1, "a lonely one"]), (FILL, [901, "another"]))
+    found = await get_json(datasette, url)
+    assert {"a lonely one", "another"} <= {node["name"] for node in found["nodes"]}
     assert len(looked) == 1
     write(demo_db, ("delete from relations where from_entity = 900", []))
     await get_json(datasette, url)
@@ -282,13 +290,15 @@ async def test_a_map_that_takes_long_is_not_waited_for(
         await asyncio.sleep(60)
 
     datasette = make_datasette(demo_db)
-    monkeypatch.setattr(graph_found, "sheet", never)
+    monkeypatch.setattr(graph_found, "memory", never)
     monkeypatch.setattr(graph, "PATIENCE", 0.05)
+    monkeypatch.setattr(graph_full, "PATIENCE", 0.05)
     page = (await get(datasette, base(demo_db) + "/graph?community=1&level=2")).text
     assert "The map is being drawn." in text_of(page)
     assert f"{base(demo_db)}/graph?community=1&level=2" in links(page)
     found = await get_json(datasette, base(demo_db) + "/graph.json", 503)
     assert "ask again" in found["error"]
+    assert (await get(datasette, base(demo_db) + "/graph.svg")).status_code == 503
 
 
 async def test_the_map_of_the_overview(
@@ -316,6 +326,12 @@ async def test_the_map_of_the_overview(
     # after a write it is not, and is not waited for
     write(demo_db, ("delete from relations where id = 1", []))
     assert await graph.overview_map(here) is None
+    # of a small memory it is begun, and there the next time
+    monkeypatch.setattr(graph, "OVERVIEW_MOST", 2000)
+    assert await graph.overview_map(here) is None
+    await _until_done()
+    monkeypatch.setattr(graph, "OVERVIEW_MOST", 10)
+    assert await graph.overview_map(here) is not None
 
 
 async def test_a_database_in_memory(make_datasette: Any) -> None:
@@ -339,13 +355,220 @@ def _outside() -> dict[str, Any]:
     return {"transaction": False} if compat.ONE_POINT_ZERO else {}
 
 
-async def test_relations_end_by_the_day(
+async def test_relations_begin_and_end(
     empty_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(empty_db, [(1, 2)])
     write(empty_db, ("update relations set valid_to = '2030-01-01 12:00:00'", []))
     datasette = make_datasette(empty_db)
     url = base(empty_db) + "/graph.json"
-    for now, relations in (("2029-12-31 00:00:00", 1), ("2030-01-02 00:00:00", 0)):
+    write(
+        empty_db,
+        (LINK, [2, 1]),
+        ("update relations set valid_from = '2030-01-01 13:00:00' where from_entity = 2", []),
+    )
+    for hour, relations in ((0, 1), (11, 1), (12, 0), (13, 1), (23, 1)):
+        now = f"2030-01-01 {hour}:00:00" if hour > 9 else f"2030-01-01 0{hour}:00:00"
         monkeypatch.setattr(times, "now_sql", lambda now=now: now)
         assert (await get_json(datasette, url))["relations"] == relations
+
+
+STATIC = Path(graph.__file__).parent.parent / "static"
+OURS = sum(
+    (STATIC / name).stat().st_size for name in ("limbic.css", "limbic_graph.css", "limbic_graph.js")
+)
+
+
+async def test_what_a_page_weighs(
+    empty_db: Path, tmp_path: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The most that one sheet holds: 200 entities, in an ordinary memory and in the worst."""
+    plain, dense = tmp_path / "plain.db", tmp_path / "dense.db"
+    for path in (plain, dense):
+        shutil.copy(empty_db, path)
+    names = [f"Some service or person {at}" for at in range(1, 201)]
+    write(plain, *((FILL, [at, name]) for at, name in enumerate(names, 1)))
+    write(plain, *((LINK, [at, at % 200 + 1]) for at in range(1, 201)))
+    write(plain, *((LINK, [at, (at * 7 + 3) % 200 + 1]) for at in range(1, 201)))
+    hard = [chr(0x4E00 + at) * 200 for at in range(1, 201)]
+    write(dense, *((FILL, [at, name]) for at, name in enumerate(hard, 1)))
+    write(
+        dense,
+        (
+            "update entities set entity_type = replace(hex(zeroblob(30)), '0', '類') || (id % 30)",
+            [],
+        ),
+    )
+    every = "insert into relations(from_entity, to_entity, relation_type) select a.id, b.id, ?"
+    every += " from entities a join entities b on a.id < b.id and (a.id + b.id) % 4 = 0"
+    write(dense, (every, ["關" * 50]), (every, ["&<" * 50]))
+    datasette = make_datasette(plain, dense)
+    drawn: list[int] = []
+    draw = graph.draw
+    monkeypatch.setattr(graph, "draw", lambda *a, **k: drawn.append(1) or draw(*a, **k))
+    for path, most in ((plain, 150_000 - OURS), (dense, 130_000)):
+        for _ in range(2):
+            response = await get(datasette, base(path) + "/graph")
+            assert len(response.content) < most, path
+            assert response.text.count('<a class="limbic-node') == 200
+        found = await get_json(datasette, base(path) + "/graph.json")
+        assert 0 < len(found["edges"]) <= 120
+        shown = sum(edge["count"] for edge in found["edges"])
+        assert found["left_out"]["edges"] > 0
+        assert shown + found["left_out"]["edges"] <= found["relations"]
+        words = text_of(response.text)
+        assert f"{found['left_out']['edges']:,} lines between them are not drawn" in words
+        assert "The first rows of each table." in words
+    assert len(drawn) == 2
+    # once more for another language
+    assert (await get(datasette, base(plain) + "/graph?_lang=es")).status_code == 200
+    assert len(drawn) == 3
+
+
+async def test_a_sheet_is_of_its_community(
+    empty_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(empty_db, star(500))
+    drawn: list[int] = []
+    sheet = graph_found.atlas.sheet
+
+    def counted(*args: Any, **more: Any) -> Any:
+        drawn.append(1)
+        return sheet(*args, **more)
+
+    monkeypatch.setattr(graph_found.atlas, "sheet", counted)
+    datasette = make_datasette(empty_db)
+    url = base(empty_db) + "/graph.json"
+    top = await get_json(datasette, url)
+    group = next(each for each in top["communities"] if each["members"] > 1)
+    one = await get_json(datasette, f"{url}?community={group['id']}")
+    assert len(drawn) == 2
+    for node in one["nodes"][:4]:
+        for level in (1, 50, 51):
+            asked = f"{url}?community={node['id']}&level={level}"
+            assert await get_json(datasette, asked) == one
+    assert len(drawn) == 2
+
+
+async def test_a_small_memory_is_one_community(demo_db: Path, make_datasette: Any) -> None:
+    datasette = make_datasette(demo_db)
+    url = base(demo_db) + "/graph.json"
+    assert await get_json(datasette, url + "?community=4") == await get_json(datasette, url)
+
+
+async def test_an_entity_may_have_any_id(empty_db: Path, make_datasette: Any) -> None:
+    fill(empty_db, cliques([9] * 30), extra=2)
+    write(empty_db, *((FILL, [at, f"odd {at}"]) for at in (0, -5)), (LINK, [0, -5]))
+    datasette = make_datasette(empty_db)
+    url = base(empty_db) + "/graph"
+    found = await get_json(datasette, f"{url}.json?community=-5")
+    assert {node["id"] for node in found["nodes"]} >= {0, -5}
+    assert {node["kind"] for node in found["nodes"]} == {"entity"}
+    page = (await get(datasette, f"{url}?community=0")).text
+    assert f"{base(empty_db)}/entity/0" in links(page)
+    top = await get_json(datasette, url + ".json")
+    assert [n["members"] for n in top["nodes"] if n["kind"] == "not_linked"] == [2]
+
+
+async def test_the_full_map_is_made_once(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    picture = graph_full.full_picture
+
+    def counted(*args: Any, **more: Any) -> Any:
+        made.append(1)
+        return picture(*args, **more)
+
+    monkeypatch.setattr(graph_full, "full_picture", counted)
+    datasette = make_datasette(demo_db)
+    url = base(demo_db) + "/graph.svg"
+    found = await asyncio.gather(*(get(datasette, url) for _ in range(4)))
+    assert len({response.text for response in found}) == 1
+    assert len(made) == 1
+    spanish = await get(datasette, url + "?_lang=es")
+    assert "Mapa" in spanish.text
+    assert len(made) == 2
+    refused = await get(datasette, url + "?depth=1")
+    assert refused.status_code == 400
+    assert "unknown argument depth" in text_of(refused.text)
+
+
+async def test_a_memory_that_is_written_to_all_the_time(
+    demo_db: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasette = make_datasette(demo_db)
+    url = base(demo_db) + "/graph"
+    before = await get_json(datasette, url + ".json")
+    assert before["as_of"] is None
+    read, reads, free = graph_found.whole.read, [], threading.Event()
+
+    def slow(*args: Any) -> Any:
+        reads.append(1)
+        assert free.wait(30)
+        return read(*args)
+
+    monkeypatch.setattr(graph_found.whole, "read", slow)
+    monkeypatch.setattr(graph_found, "FRESH", 0.02)
+    for at in range(3):
+        write(demo_db, (FILL, [900 + at, f"another {at}"]))
+        found = await get_json(datasette, url + ".json")
+        assert found["nodes"] == before["nodes"]
+        assert found["as_of"] < times.now_sql()
+        page = text_of((await get(datasette, url)).text)
+        assert f"As it was at {found['as_of'][:16]}" in page
+    # what was begun goes on, once for all that wait
+    assert len(reads) == 1
+    free.set()
+    await _until_done()
+    assert len(reads) <= 3
+    after = await get_json(datasette, url + ".json")
+    assert after["as_of"] is None
+    assert len(after["nodes"]) == len(before["nodes"]) + 3
+
+
+async def _until_done() -> None:
+    while going := set(graph_found._going_on):
+        done, _ = await asyncio.wait(going, timeout=20)
+        assert done
+
+
+def test_a_file_is_stamped_with_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"1")
+    seen = [apart.stamped(str(path))]
+    log = tmp_path / "a.db-wal"
+    for data in (b"", b"1", b"22"):
+        log.write_bytes(data)
+        seen.append(apart.stamped(str(path)))
+    os.utime(log, ns=(1, 1))
+    seen.append(apart.stamped(str(path)))
+    path.write_bytes(b"22")
+    seen.append(apart.stamped(str(path)))
+    assert len(set(seen)) == len(seen)
+
+
+async def test_databases_are_not_mixed_up(
+    demo_db: Path, tmp_path: Path, make_datasette: Any
+) -> None:
+    """Two that are the same to the byte, of which one is private: its rights are its own, and so
+    are the addresses of its map."""
+    copies = [tmp_path / "open.db", tmp_path / "closed.db"]
+    for path in copies:
+        shutil.copy(demo_db, path)
+        os.utime(path, ns=(10**18, 10**18))
+    datasette = make_datasette(*copies)
+    await datasette.invoke_startup()
+    from datasette_limbic.plugin import settings_for
+
+    pages = [
+        Page(datasette, None, db, settings_for(datasette, db.name), True)
+        for db in (datasette.get_database(path.stem) for path in copies)
+    ]
+    marks = [await graph_found.state(here) for here in pages]
+    assert marks[0] != marks[1]
+    assert marks == [await graph_found.state(here) for here in pages]
+    for path in copies:
+        page = (await get(datasette, base(path) + "/graph")).text
+        assert f"{base(path)}/entity/1" in links(page)
+        assert f"{base(path)}/entity/1" in (await get(datasette, base(path) + "/graph.svg")).text

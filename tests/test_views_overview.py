@@ -11,6 +11,7 @@ from urllib.parse import unquote_plus
 import pytest
 from view_helpers import (
     AGENT,
+    ONE_POINT_ZERO,
     as_actor,
     base,
     get,
@@ -889,3 +890,71 @@ def test_the_number_of_statements_does_not_depend_on_the_rows(demo_db: Path) -> 
         ),
     )
     assert statements(demo_db) <= before
+
+
+LOGS = ["entity_access_log", "limbic_searches", "limbic_feedback"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "hidden", "said"),
+    [
+        (["limbic_parameters"], [], {"parameters": "Could not be read."}),
+        ([], ["limbic_parameters"], {"parameters": "Not shown: this needs the right"}),
+        (["entity_access_log"], [], {"activity": "Could not be read.", "accesses": "–"}),
+        ([], ["entity_access_log"], {"accesses": "not shown"}),
+        ([], LOGS, {"activity": "Not shown.", "accesses": "not shown"}),
+        (["limbic_feedback"], ["limbic_searches"], {}),  # without signals, for whoever may see some
+        (["limbic_feedback"], ["entity_access_log"], {"accesses": "not shown"}),
+        (["limbic_searches"], LOGS, {"activity": "Not shown.", "accesses": "not shown"}),
+    ],
+)
+async def test_what_cannot_be_read_is_not_called_forbidden(
+    broken: list[str],
+    hidden: list[str],
+    said: dict[str, str],
+    demo_db: Path,
+    make_datasette: Any,
+) -> None:
+    for table in broken:
+        write(demo_db, (f"alter table {table} rename to gone_{table}", []))
+    only_root = {name: {"allow": {"id": "root"}} for name in hidden}
+    datasette = make_datasette(demo_db, metadata={"databases": {"demo": {"tables": only_root}}})
+    html = (await get(datasette, base(demo_db))).text
+    words = {
+        "parameters": part_of(html, "limbic-parameters"),
+        "activity": part_of(html, "limbic-activity"),
+        "accesses": text_of(html).partition("Logged accesses ")[2][:9],
+    }
+    assert all(words.values())
+    for name, text in words.items():
+        if name in said:
+            assert said[name] in text
+        else:
+            assert "could not be read" not in text.lower()
+            assert "not shown" not in text.lower()
+    await get_json(datasette, base(demo_db) + ".json")
+
+
+def part_of(html: str, heading: str) -> str:
+    """The words of one section, by the id of its heading."""
+    return text_of(html.partition(f'aria-labelledby="{heading}"')[2].partition("</section>")[0])
+
+
+async def test_the_name_of_a_database_turns_nothing_around(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    path = demo_db.rename(demo_db.with_name("a\u202eb.db"))
+    # for the commands that name the file
+    write(path, ("update entities set name = name || '!' where id = 1", []))
+    datasette = make_datasette(path)
+    await datasette.invoke_startup()
+    ours = str(datasette.urls.database(path.stem))
+    for url in (f"{ours}/-/limbic", "/", ours):
+        html = (await get(datasette, url)).text
+        if url.endswith("limbic"):
+            shown = html.partition("<main")[2].partition("</main>")[0]
+        else:
+            shown = html.partition("<section lang=")[2].partition("</section>")[0]
+        texts = re.sub(r"<[^>]*>", lambda tag: tag[0] if "bdi" in tag[0] else "", shown)
+        assert "\u202e" not in re.sub(r"<bdi>[^<]*</bdi>", "", texts), url
+        assert ("\u202e" in texts) is (url != ours and (ONE_POINT_ZERO or "limbic" in url)), url

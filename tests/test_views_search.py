@@ -62,7 +62,7 @@ async def test_page_shows_the_results_in_the_order_of_the_json(
     body = await get_json(datasette, url(demo_db, ".json", **asked))
     response = await get(datasette, url(demo_db, **asked))
     shown = [
-        int(i) for i in re.findall(r'<li class="limbic-card" id="entity-(\d+)"', response.text)
+        int(i) for i in re.findall(r'<li class="limbic-card[^"]*" id="entity-(\d+)"', response.text)
     ]
     assert shown == [row["id"] for row in body["results"]]
     assert f"7 of {body['candidates']} candidates" in text_of(response.text)

@@ -22,6 +22,13 @@ from view_helpers import (
     write,
 )
 
+from datasette_limbic import i18n
+from datasette_limbic.config import Settings
+from datasette_limbic.highlights import Highlights, Observation
+from datasette_limbic.request import parse
+from datasette_limbic.views import display, search_display
+from datasette_limbic.views.search_words import Words
+
 NOW = "2026-11-29 12:00:00"
 
 
@@ -37,7 +44,7 @@ async def page_of(datasette: Any, path: Path, **arguments: Any) -> str:
 
 def cards(page: str) -> dict[int, str]:
     """The HTML of each result, by entity id, in order."""
-    pieces = re.split(r'<li class="limbic-card" id="entity-(\d+)">', page)
+    pieces = re.split(r'<li class="limbic-card[^"]*" id="entity-(\d+)">', page)
     return {int(i): html for i, html in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
@@ -113,6 +120,207 @@ async def test_a_value_past_the_end_of_a_slider_is_kept(demo_db: Path, make_data
     page = await page_of(make_datasette(demo_db), demo_db, q="vans", beta_sal=7.25, gamma=3)
     assert re.search(r'name="beta_sal" min="0" max="7.25" step="any" value="7.25"', page)
     assert re.search(r'name="gamma" min="0" max="3" step="any" value="3"', page)
+
+
+async def test_what_a_form_sends_back_is_no_variation(demo_db: Path, make_datasette: Any) -> None:
+    """Without a script all fields are sent: an untouched form asks for what was asked before."""
+    write(
+        demo_db,
+        (
+            "insert into limbic_parameters(version, beta_sal, gamma, source, created_at)"
+            " values (1, 0.734950283402371, 0.012345678901234, 'manual', '2026-01-01')",
+            [],
+        ),
+    )
+    datasette = make_datasette(demo_db)
+    for asked in ({"q": "atlas"}, {"q": ""}):
+        page = await page_of(datasette, demo_db, **asked, _lang="es")
+        forms = [
+            page.split(start)[1].split("</form>")[0]
+            for start in ('role="search"', 'id="limbic-vary"')
+        ]
+        for form in forms:
+            assert form.count('<input type="hidden" name="_lang" value="es">') == 1
+        sent = dict(
+            re.findall(r'type="(?:range|hidden)"[^>]* name="(\w+)"[^>]* value="([^"]*)"', page)
+        )
+        assert sent["beta_sal"] == "0.734950283402371"
+        # a listing is ranked by "limbic", which nobody chose
+        [chosen] = re.findall(r'<option value="(\w+)" selected', forms[1].split("<select")[1])
+        assert chosen == "auto"
+        page = await page_of(datasette, demo_db, **{**asked, **sent, "strategy": chosen})
+        assert "0.735" in page
+        assert '<span role="status">' not in page
+    page = await page_of(datasette, demo_db, q="atlas", _lang="<b>")
+    assert 'name="_lang"' not in page
+
+
+async def test_what_stands_where_it_did_is_said_of_the_results_alone(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    asked = {"q": "geocoder", "limit": 1, "explain": 1, "strategy": "limbic"}
+    page = await page_of(make_datasette(demo_db), demo_db, **asked)
+    losers = page.split('id="limbic-losers"')[1]
+    assert "Each result stands where it does with what is in force." in text_of(page)
+    assert re.search(r'role="img" aria-label="\d+ places? (higher|lower)">[▲▼]\d', losers)
+
+
+@pytest.mark.parametrize(
+    ("query", "badges", "without", "name"),
+    [
+        (
+            "luekiwiB",
+            ["part of the name"],
+            ["every word", "in the name"],
+            "B<mark>luekiwib</mark>ird",
+        ),
+        ("kiwi luekiwiB", ["part of the name"], ["every word"], "B<mark>luekiwib</mark>ird"),
+        ("bluekiwibird 38.101", ["in the name"], ["part of the name"], "<mark>Bluekiwibird</mark>"),
+        ("38.101", [], ["in the name", "part of the name"], None),
+        ("zebra 99.5", ["every word"], ["in the name", "part of the name"], "38 of 101"),
+    ],
+)
+async def test_badges_tell_words_from_parts(
+    query: str,
+    badges: list[str],
+    without: list[str],
+    name: str | None,
+    demo_db: Path,
+    make_datasette: Any,
+) -> None:
+    write(
+        demo_db,
+        ("insert into entities(id, name, entity_type) values (900, 'Bluekiwibird', 'T')", []),
+        ("insert into entities(id, name, entity_type) values (901, '38 of 101', 'T')", []),
+        ("insert into observations(entity_id, content) values (900, 'has kiwi')", []),
+        ("insert into observations(entity_id, content) values (901, 'a zebra, 99.5')", []),
+    )
+    page = await page_of(make_datasette(demo_db), demo_db, q=query, mode="text", limit=100)
+    found = cards(page)
+    card = found.get(901 if name is None or "38" in name else 900)
+    if name is None:
+        assert card is None
+        return
+    assert card is not None
+    assert f"<bdi>{name}</bdi></a></h3>" in card
+    shown = re.findall(r'class="limbic-badge[^>]*>([^<]+)<', card)
+    assert set(badges) <= set(shown), shown
+    assert not set(without) & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("asked", "factor", "has_time", "said"),
+    [
+        ({}, "time", True, "used or created longer ago"),
+        ({"recency": "activity"}, "time", True, "its activity"),
+        ({"recency": "freshest"}, "time", True, "neither its use nor its activity"),
+        ({}, "time", False, "not known"),
+        ({"recency": "freshest"}, "time", False, "not known"),
+        ({}, "salience", True, "less used or less connected"),
+        ({"consolidation": 1}, "salience", True, "longer ago"),
+        ({"consolidation": 1}, "cooc", True, "co-occurrence"),
+        ({}, "base", False, "base similarity"),
+    ],
+)
+def test_what_a_loser_lacked_is_named_by_what_was_asked(
+    asked: dict[str, Any], factor: str, has_time: bool, said: str
+) -> None:
+    found = search_display.lacked(factor, parse(asked, Settings()), has_time)
+    assert said in found
+    with i18n.spoken("es"):
+        assert search_display.lacked(factor, parse(asked, Settings()), has_time) != found
+
+
+def test_the_nearest_is_left_out_for_no_other() -> None:
+    both = Highlights(5, [Observation(i, f"o{i}", i == 3) for i in (1, 2, 3)])
+    for in_full, rank, listed, expected in (
+        (True, 1, 10, ["o1", "o2", "o3"]),
+        (True, 1, 100, ["o1", "o3"]),
+        (False, 11, 100, ["o3"]),
+        (False, 90, 100, []),
+    ):
+        row: dict[str, Any] = {"_in_full": in_full}
+        search_display._add_observations(row, both, Words("x"), rank, listed)
+        assert [str(each["html"]) for each in row["_shown"]] == expected
+        assert [each["nearest"] for each in row["_shown"]] == [e == "o3" for e in expected]
+        assert row["_more"] == 5 - len(expected)
+        assert len(both.shown) == 3
+
+
+async def test_a_full_page_of_hostile_texts_stays_under_150_kb(
+    demo_db: Path, make_datasette: Any
+) -> None:
+    """In total: what it shows, and our own sheets and scripts."""
+    name, type_, note = "&<ñ>" * 80, "T&" * 50, "<&>\" '" * 200
+    many = str(list(range(160)))
+    write(
+        demo_db,
+        (
+            "insert into entities(id, name, entity_type) select 1000 + value,"
+            " 'kiwi ' || value || ' ' || ?, ? from json_each(?)",
+            [name, type_, many],
+        ),
+        (
+            "insert into observations(entity_id, content) select 1000 + e.value,"
+            " k.value || ' kiwi ' || ? from json_each(?) e, json_each('[1, 2, 3]') k",
+            [note, many],
+        ),
+    )
+    datasette = make_datasette(demo_db)
+    asked = {"q": "kiwi", "mode": "text", "limit": 100, "explain": 1}
+    page = await page_of(datasette, demo_db, **asked)
+    ours = set(re.findall(r'(?:href|src)="([^"]*static-plugins/datasette-limbic[^"]*)"', page))
+    assert len(ours) == 3
+    total = len(page.encode())
+    for each in ours:
+        total += len((await get(datasette, each)).content)
+    assert total < 150_000
+    shown = cards(page)
+    assert len(shown) == 100
+    assert all("<title>Final score" in card for card in shown.values())
+    assert len(re.findall(r'<tr id="entity-', page)) == search_display.LOSERS
+    # a page of ten shows more of each
+    few = await page_of(datasette, demo_db, **{**asked, "limit": 10, "explain": ""})
+    assert len(cards(few)[next(iter(cards(few)))]) > 1.5 * len(next(iter(shown.values())))
+
+
+async def test_no_text_of_the_memory_turns_what_follows(demo_db: Path, make_datasette: Any) -> None:
+    turn = "\u202e"
+    write(
+        demo_db,
+        ("insert into entities(id, name, entity_type) values (900, ?, ?)", [f"zqzq{turn}", turn]),
+        (
+            "insert into entity_access(entity_id, access_count, last_access) values (900, 3, ?)",
+            [f"{turn}long ago"],
+        ),
+        ("insert into observations(entity_id, content) values (900, ?)", [f"zqzq {turn}"]),
+    )
+    page = await page_of(make_datasette(demo_db), demo_db, q="zqzq", mode="text")
+    card = cards(page)[900]
+    assert "long ago" in card
+    assert turn not in re.sub(r"<bdi[^>]*>.*?</bdi>|<[^>]+>", "", card)
+
+
+@pytest.mark.parametrize(
+    ("show", "value", "english", "spanish"),
+    [
+        (display.day, None, "unknown", "desconocido"),
+        (display.day, "\u202e<b>", "<bdi>\u202e&lt;b&gt;</bdi>", None),
+        (display.moment, "\u202e<b>", "<bdi>\u202e&lt;b&gt;</bdi>", None),
+        (display.number, "\u202e<b>", "<bdi>\u202e&lt;b&gt;</bdi>", None),
+        (display.number, 1.5, "1.500", "1,500"),
+        (lambda name: display.named(name, 7), " ", "unnamed (#7)", "sin nombre (#7)"),
+        (lambda text: display.light(text, 6), "abcdefgh", "abcde…", None),
+        (lambda text: display.light(text, 6), "<<<<<", "<…", None),
+        (lambda text: display.light(text, 6), "ñandú", "ñandú", None),
+    ],
+)
+def test_what_filters_make_of_odd_values(
+    show: Any, value: Any, english: str, spanish: str | None
+) -> None:
+    assert str(show(value)) == english
+    with i18n.spoken("es"):
+        assert str(show(value)) == (spanish or english)
 
 
 @pytest.mark.parametrize(

@@ -295,6 +295,27 @@ async def look(datasette: Any, urls: list[str], methods=METHODS, *, anybody=True
     return came
 
 
+async def push(datasette: Any, urls: list[str], uid: str, entity: int) -> dict[int, int]:
+    """Try to change something at each path, as anybody; how often each status came.
+
+    One body for all, with what each action asks for: whoever may would do something with it.
+    """
+    body = {
+        **{"search_id": uid, "id": entity, "rating": "useful", "ids": [entity], "wait": True},
+        **{"entity": entity, "reason": "x", "approve": True, "change": 1, "to": 0},
+        **{"observations": [{"entityName": "geocoder", "contents": ["new"]}]},
+        **{"gamma": 0.1, "beta_sal": 1, "observation": 1, "confidence": 0.9},
+    }
+    headers = {"content-type": "application/json"}
+    came: dict[int, int] = {}
+    for url in dict.fromkeys(url.partition("?")[0] for url in urls):
+        for method in ("POST", "PUT", "DELETE"):
+            response = await datasette.client.request(method, url, json=body, headers=headers)
+            came[response.status_code] = came.get(response.status_code, 0) + 1
+            assert response.status_code < 500, (method, url, response.text[:500])
+    return came
+
+
 def opened(make_datasette: Any, path: Path, **options: Any) -> Any:
     datasette = make_datasette(path, **options)
     if ONE_POINT_ZERO:
@@ -326,12 +347,16 @@ async def test_no_byte_changes(used, make_datasette, monkeypatch):
     assert list(before) == ["demo.db"]
     datasette = opened(make_datasette, path)
     tried = no_writing(monkeypatch, datasette.get_database("demo"))
-    came = await look(datasette, [filled(each, uid, entity) for each in paths()])
+    urls = [filled(each, uid, entity) for each in paths()]
+    came = await look(datasette, urls)
+    pushed = await push(datasette, urls, uid, entity)
     assert tried == []
     assert beside(path) == before  # nothing is left beside it either
     # they were really answered, refused where POST is wanted, and told what is wrong
     assert came[200] > 50
     assert {400, 404, 405} <= set(came)
+    # and what writes was really there, and said no
+    assert pushed[403] > 10
 
 
 async def test_no_byte_of_a_wal_changes(used, make_datasette, monkeypatch):

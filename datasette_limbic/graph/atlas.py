@@ -8,19 +8,24 @@ where another entity has become the most important one of its community.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
 from ..errors import UnknownEntity
-from .communities import MOST, Part, communities, joined, parts
+from .communities import MOST, Part, communities, parts
 from .model import Edge, Graph, Node
+from .modularity import joined
 from .whole import Whole, relation_types
 
-NOT_LINKED = 0
-"""Id of the node that stands for all entities without a relation; no entity has it."""
+NOT_LINKED = -(2**63)
+"""Id of the node that stands for all entities without a relation: SQLite gives it to no entity."""
+MOST_EDGES = 120
+"""Lines drawn between entities: with more, nothing can be made out, and the page grows heavy."""
+WHOLE = 0, None
+"""The ``key`` of the whole."""
 LINES = 2
 """Lines that are always drawn of each community, its strongest: more would hide each other."""
 TYPES = 3
@@ -61,7 +66,6 @@ class Sheet:
     entities: int
     relations: int
     unlinked: int
-    lines_left_out: int = 0
     entities_left_out: int = 0
     community_of: dict[int, int] = field(default_factory=dict)
     """The community, by id, of each entity that is drawn, where communities were looked for."""
@@ -72,36 +76,31 @@ def first_parts(whole: Whole) -> list[Part]:
     return parts(whole, whole.linked)
 
 
-def sheet(
-    conn: sqlite3.Connection,
-    whole: Whole,
-    first: Sequence[Part],
-    *,
-    now: str,
-    entity: int | None = None,
-    level: int = 1,
-) -> Sheet:
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What is shown: the parts around it from the outermost, its ``members``, and the parts of
+    these; none where entities are drawn."""
+
+    path: tuple[Part, ...]
+    members: Any
+    children: Sequence[Part]
+
+    @property
+    def key(self) -> Hashable:
+        """The same for whatever entity of it was asked for."""
+        return len(self.path), int(self.members[0]) if self.path else None
+
+
+def opened(
+    whole: Whole, first: Sequence[Part], entity: int | None = None, level: int = 1
+) -> Opened:
     """The whole, or the community of ``entity`` at ``level``: the innermost where that is deeper.
 
-    One statement, where entities are drawn. Raises UnknownEntity where no relation leads to the
-    entity, or there is none.
+    A memory that is drawn whole is one community. Raises UnknownEntity where no relation leads to
+    the entity, or there is none.
     """
-    path, opened, children = _opened(whole, first, entity, level)
-    around = tuple(
-        _described(whole, part, depth, openable=True) for depth, part in enumerate(path, 1)
-    )
-    unlinked = len(whole) - len(whole.linked) if entity is None else 0
-    if children:
-        return _of_communities(whole, children, around, opened, unlinked, len(path) + 1)
-    return _of_entities(conn, whole, opened, around, unlinked, now)
-
-
-def _opened(
-    whole: Whole, first: Sequence[Part], entity: int | None, level: int
-) -> tuple[list[Part], Any, Sequence[Part]]:
-    """Parts around an entity from the outermost, members of the last, and the parts in these."""
     if entity is None:
-        return [], whole.linked, first
+        return Opened((), whole.linked, first)
     place = whole.place(entity)
     if place is None or not whole.neighbours[place]:
         raise UnknownEntity(
@@ -113,8 +112,17 @@ def _opened(
     while children and len(path) < level:
         path.append(_with(children, place))
         members = path[-1].members
-        children = parts(whole, members)
-    return path, members, children
+        children = path[-1].parts(whole)
+    return Opened(tuple(path), members, children)
+
+
+def sheet(conn: sqlite3.Connection, whole: Whole, shown: Opened, *, now: str) -> Sheet:
+    """What is opened, drawn. One statement, where entities are."""
+    path = tuple(_community(whole, part, depth) for depth, part in enumerate(shown.path, 1))
+    unlinked = 0 if path else len(whole) - len(whole.linked)
+    if shown.children:
+        return _of_communities(whole, shown, path, unlinked)
+    return _of_entities(conn, whole, shown.members, path, unlinked, now)
 
 
 def _with(children: Iterable[Part], place: int) -> Part:
@@ -125,12 +133,8 @@ def _with(children: Iterable[Part], place: int) -> Part:
     raise LookupError(place)
 
 
-def _described(whole: Whole, part: Part, level: int, *, openable: bool) -> Community:
-    return _community(whole, part, level if openable else None, 0, 0)
-
-
 def _community(
-    whole: Whole, part: Part, level: int | None, relations: int, leaving: int
+    whole: Whole, part: Part, level: int | None, relations: int = 0, leaving: int = 0
 ) -> Community:
     head = whole.foremost(part.members)
     return Community(
@@ -145,78 +149,57 @@ def _community(
     )
 
 
-def _numbered(whole: Whole, children: Sequence[Any]) -> Any:
-    """Of each entity the number of the group that it is in, counted from 0; -1 where in none."""
-    import numpy
-
-    labels = numpy.full(len(whole), -1, "i8")
-    for number, members in enumerate(children):
-        labels[members] = number
-    return labels
-
-
-def _counted(whole: Whole, labels: Any, groups: int) -> tuple[Any, Any, Any]:
+def _counted(whole: Whole, groups: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Relations within each group, and pairs of groups with the relations between them."""
     import numpy
 
-    one, other = labels[whole.one], labels[whole.other]
-    both = (one >= 0) & (other >= 0)
-    inner = both & (one == other)
-    within = numpy.bincount(one[inner], weights=whole.weight[inner], minlength=groups)
-    pairs, counts = joined(labels, groups, whole.one[both], whole.other[both], whole.weight[both])
-    return within.astype("i8"), pairs, counts
+    one, other, weight = whole.between(whole.numbered(groups))
+    inner = one == other
+    within = numpy.bincount(one[inner], weights=weight[inner], minlength=len(groups))
+    return within.astype("i8"), *joined(len(groups), one, other, weight)
 
 
 def _of_communities(
-    whole: Whole,
-    children: Sequence[Part],
-    path: tuple[Community, ...],
-    opened: Any,
-    unlinked: int,
-    level: int,
+    whole: Whole, shown: Opened, path: tuple[Community, ...], unlinked: int
 ) -> Sheet:
     import numpy
 
-    labels = _numbered(whole, [part.members for part in children])
-    within, pairs, counts = _counted(whole, labels, len(children))
+    children = shown.children
+    within, pairs, counts = _counted(whole, [part.members for part in children])
     leaving = numpy.zeros(len(children), "i8")
     for side in (0, 1):
         numpy.add.at(leaving, pairs[:, side], counts)
     found = [
-        _community(whole, part, level, int(within[at]), int(leaving[at]))
+        _community(whole, part, len(path) + 1, int(within[at]), int(leaving[at]))
         for at, part in enumerate(children)
     ]
-    strongest = _strongest(pairs, counts, len(children))
     nodes = [_node(whole, each) for each in found]
     if unlinked:
         nodes.append(_not_linked(whole))
+    order = numpy.lexsort((pairs[:, 1], pairs[:, 0], -counts))
     edges = [
-        Edge(found[a].id, found[b].id, count=int(counts[at]), directed=False)
-        for at, (a, b) in ((at, pairs[at].tolist()) for at in strongest)
+        Edge(found[a].id, found[b].id, count=n, directed=False)
+        for a, b, n in zip(*pairs[order].T.tolist(), counts[order].tolist(), strict=True)
     ]
+    drawn = _strongest(edges, LINES)
     return Sheet(
-        graph=Graph(nodes, edges),
+        graph=Graph(nodes, drawn, edges_left_out=len(edges) - len(drawn)),
         communities=tuple(found),
         path=path,
-        entities=len(opened) + unlinked,
+        entities=len(shown.members) + unlinked,
         relations=int(within.sum() + counts.sum()),
         unlinked=unlinked,
-        lines_left_out=len(pairs) - len(edges),
     )
 
 
-def _strongest(pairs: Any, counts: Any, groups: int) -> list[int]:
-    """Of the pairs those that are among the strongest of one of the two, strongest first."""
-    import numpy
-
-    left = [LINES] * groups
+def _strongest(edges: Iterable[Edge], each: int) -> list[Edge]:
+    """Of edges, strongest first, those among the first of one of their ends."""
+    drawn: Counter[int] = Counter()
     found = []
-    for at in numpy.lexsort((pairs[:, 1], pairs[:, 0], -counts)).tolist():
-        a, b = pairs[at].tolist()
-        if left[a] > 0 or left[b] > 0:
-            found.append(at)
-            left[a] -= 1
-            left[b] -= 1
+    for edge in edges:
+        if min(drawn[edge.source], drawn[edge.target]) < each:
+            found.append(edge)
+            drawn.update((edge.source, edge.target))
     return found
 
 
@@ -243,7 +226,7 @@ def entity_node(whole: Whole, at: int) -> Node:
         whole.names[at],
         whole.types[at],
         importance=float(whole.importance[at]),
-        relations=int(whole.neighbours[at]),
+        relations=int(whole.held[at]),
     )
 
 
@@ -275,8 +258,7 @@ def _of_entities(
     shown = numpy.concatenate([members, alone]) if one_by_one else members
     nodes = [entity_node(whole, at) for at in shown.tolist()]
     groups = communities(whole, members) if len(members) else []
-    labels = _numbered(whole, groups)
-    within, pairs, counts = _counted(whole, labels, len(groups))
+    within, pairs, counts = _counted(whole, groups)
     found, community_of = [], {}
     for number, group in enumerate(groups):
         leaving = int(counts[(pairs == number).any(axis=1)].sum())
@@ -284,8 +266,10 @@ def _of_entities(
         community_of.update(dict.fromkeys(whole.ids[group].tolist(), each.id))
         found.append(each)
     found.sort(key=lambda each: (-each.members, each.id))
+    edges = _edges(conn, whole.ids[members].tolist(), now)
+    drawn = _drawn(edges, {node.id: node.importance for node in nodes})
     return Sheet(
-        graph=Graph(nodes, _edges(conn, whole.ids[members].tolist(), now)),
+        graph=Graph(nodes, drawn, edges_left_out=len(edges) - len(drawn), by_links=whole.by_links),
         communities=tuple(found),
         path=path,
         entities=len(members) + unlinked,
@@ -294,6 +278,18 @@ def _of_entities(
         entities_left_out=0 if one_by_one else unlinked,
         community_of=community_of,
     )
+
+
+def _drawn(edges: list[Edge], importance: dict[int, float]) -> list[Edge]:
+    """At most MOST_EDGES: first the strongest of each entity, so that few stand alone."""
+    order = sorted(
+        edges,
+        key=lambda e: (-e.count, -importance[e.source] - importance[e.target], e.source, e.target),
+    )
+    first = _strongest(order, 1)
+    kept = {(edge.source, edge.target) for edge in first}
+    rest = (edge for edge in order if (edge.source, edge.target) not in kept)
+    return sorted([*first, *rest][:MOST_EDGES], key=lambda edge: (edge.source, edge.target))
 
 
 def _edges(conn: sqlite3.Connection, ids: list[int], now: str) -> list[Edge]:

@@ -7,16 +7,31 @@ from typing import Any
 
 from ..i18n import gettext as _
 from ..i18n import ngettext
-from .labels import EDGE_SIZE, LONGEST, NAME_SIZE, Box, Label, Wanted, place, plain_line, short_line
-from .layout import Positions, label_above, radii
+from .labels import (
+    EDGE_SIZE,
+    LONGEST,
+    NAME_SIZE,
+    Box,
+    Label,
+    Wanted,
+    html_size,
+    place,
+    plain_line,
+    short_line,
+)
+from .layout import TARGET, Positions, label_above, radii
 from .lines import RING, line_of, tidy
 from .model import Edge, Graph, Node
 
 TYPES = 8
-MAX_TITLE = 100
-MAX_ROW = 60
-MAX_IN_EDGE = 40
-EDGE_LABEL = 28
+MAX_TITLE = 60
+MAX_IN_EDGE = 24
+MAX_KINDS = 3
+"""Relation types that are told of a line, each way."""
+ROWS_BYTES, ROW_TAGS = 17_000, 150
+LINKS_BYTES, LINK_TAGS = 12_000, 36
+"""What the tables may take of a page, and the tags of a row: with names of a usual length there is
+room for all; the rest is in the picture, and in the JSON."""
 # Edges are named in the picture where they are few; else for whoever points at a node.
 NAMED_EDGES = 40
 
@@ -54,11 +69,13 @@ def draw(
             "x": tidy(positions[node.id][0]),
             "y": tidy(positions[node.id][1]),
             "r": tidy(sizes[node.id]),
-            "hit": max(12, sizes[node.id]),
+            # what can be pressed is 24 px
+            "hit": TARGET if sizes[node.id] < TARGET else None,
             "ring": tidy(sizes[node.id] + RING),
             "class": classes[node.entity_type],
             "url": node.url,
             "title": _title(node, names[node.id], graph.by_links),
+            # without room, the script writes it where somebody points at the node
             "label": _printed(written["node", node.id], positions[node.id]),
             "focus": node.id == graph.focus,
             "archived": node.archived,
@@ -74,10 +91,12 @@ def draw(
             "kind": edge.kind,
             "ended": edge.ended,
             "strong": edge.kind == "relation" and edge.count > 1,
-            "label": _printed(written.get(("edge", i))),
+            "label": _printed(label := written.get(("edge", i))),
+            "waiting": label.text if label is not None and not label.shown else None,
         }
         for i, (edge, line) in enumerate(zip(edges, lines, strict=True))
     ]
+    rows, links = _rows(nodes, names), _links(edges, names)
     return {
         "width": tidy(width),
         "height": tidy(height),
@@ -95,8 +114,9 @@ def draw(
         "by_links": graph.by_links,
         "focus": graph.focus,
         "desc": _desc(graph, nodes, edges, names),
-        "rows": _rows(nodes, names),
-        "links": _links(edges, names),
+        "rows": rows,
+        "links": links,
+        "more_rows": len(rows) < len(nodes) or len(links) < len(edges),
     }
 
 
@@ -178,23 +198,21 @@ def _labels(
 
 def _edge_text(edge: Edge) -> str:
     first = (*edge.labels, *edge.back)
-    text = short_line(first[0], EDGE_LABEL) or "–"
+    text = short_line(first[0], MAX_IN_EDGE) or "–"
     return f"{text} +{len(first) - 1}" if len(first) > 1 else text
 
 
 def _printed(
     label: Label | None, origin: tuple[float, float] = (0.0, 0.0)
 ) -> dict[str, Any] | None:
-    """A label with its place from ``origin``, and the class for its side and for later."""
-    if label is None:
+    """A label that found room, with its place from ``origin`` and the class for its side."""
+    if label is None or not label.shown:
         return None
-    classes = [] if label.anchor == "middle" else [f"limbic-{label.anchor}"]
     return {
         "text": label.text,
         "x": tidy(label.x - origin[0]),
         "y": tidy(label.y - origin[1]),
-        "class": " ".join([*classes, *([] if label.shown else ["limbic-later"])]),
-        "shown": label.shown,
+        "class": "" if label.anchor == "middle" else f"limbic-{label.anchor}",
     }
 
 
@@ -232,8 +250,8 @@ def _said(edge: Edge) -> str:
 
 
 def _kinds(labels: tuple[str, ...]) -> list[str]:
-    found = [short_line(label, MAX_IN_EDGE) or "–" for label in labels[:6]]
-    return [*found, f"+{len(labels) - 6}"] if len(labels) > 6 else found
+    found = [short_line(label, MAX_IN_EDGE) or "–" for label in labels[:MAX_KINDS]]
+    return [*found, f"+{len(labels) - MAX_KINDS}"] if len(labels) > MAX_KINDS else found
 
 
 def _brief(name: str) -> str:
@@ -258,12 +276,12 @@ def _desc(graph: Graph, nodes: list[Node], edges: list[Edge], names: dict[int, s
 
 
 def _rows(nodes: list[Node], names: dict[int, str]) -> list[dict[str, Any]]:
-    """A row of the table for each node, the most important first."""
+    """A row of the table for each node, the most important first, as far as there is room."""
     order = sorted(nodes, key=lambda n: (n.distance, -n.importance, -n.members, n.id))
-    return [
+    rows = [
         {
             "id": node.id,
-            "name": short_line(names[node.id], MAX_ROW),
+            "name": names[node.id],
             "url": node.url,
             "type": short_line(node.entity_type, MAX_IN_EDGE) or _("no type"),
             "importance": node.importance,
@@ -273,11 +291,24 @@ def _rows(nodes: list[Node], names: dict[int, str]) -> list[dict[str, Any]]:
         }
         for node in order
     ]
+    return _with_room(rows, ("name", "url", "type"), ROWS_BYTES, ROW_TAGS)
 
 
-def _links(edges: list[Edge], names: dict[int, str]) -> list[dict[str, str]]:
-    """A row of the table for each edge."""
-    return [
+def _links(edges: list[Edge], names: dict[int, str]) -> list[dict[str, Any]]:
+    """A row of the table for each edge, as far as there is room."""
+    rows = [
         {"from": _brief(names[edge.source]), "to": _brief(names[edge.target]), "text": _said(edge)}
         for edge in edges
     ]
+    return _with_room(rows, ("from", "to", "text"), LINKS_BYTES, LINK_TAGS)
+
+
+def _with_room(
+    rows: list[dict[str, Any]], texts: tuple[str, ...], room: int, tags: int
+) -> list[dict[str, Any]]:
+    """The first rows, as many as take at most ``room`` bytes of HTML, ``tags`` of each besides."""
+    for count, row in enumerate(rows):
+        room -= tags + sum(html_size(row[text]) for text in texts)
+        if room < 0:
+            return rows[:count]
+    return rows

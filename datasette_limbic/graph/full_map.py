@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .communities import Part, communities, joined, parts
+from .communities import Part, communities
+from .modularity import joined
 from .packing import GAP, packed, spiral
 from .whole import Whole
 
@@ -106,17 +107,13 @@ def _placed(
         points = _centred(_inside(whole, members), STEP / 2)
         reach = float(numpy.hypot(points[:, 0], points[:, 1]).max())
         return points, reach + 0.75 * STEP, []
-    labels = numpy.full(len(whole), -1, "i8")
     inner, radii = [], []
-    for number, part in enumerate(children):
-        labels[part.members] = number
-        points, reach, _ = _placed(whole, part.members, parts(whole, part.members))
+    for part in children:
+        points, reach, _ = _placed(whole, part.members, part.parts(whole))
         inner.append(points)
         radii.append(reach)
-    both = (labels[whole.one] >= 0) & (labels[whole.other] >= 0)
-    pairs, counts = joined(
-        labels, len(children), whole.one[both], whole.other[both], whole.weight[both]
-    )
+    labels = whole.numbered([part.members for part in children])
+    pairs, counts = joined(len(children), *whole.between(labels))
     middles = _centred(packed(numpy.array(radii), pairs, counts), numpy.array(radii))
     places = numpy.zeros((len(whole), 2))
     for part, points, middle in zip(children, inner, middles, strict=True):
@@ -138,13 +135,10 @@ def _inside(whole: Whole, members: Any) -> Any:
     count = len(members)
     if count == 1:
         return numpy.zeros((1, 2))
-    places = numpy.full(len(whole), -1, "i8")
-    places[members] = numpy.arange(count)
-    one, other = places[whole.one], places[whole.other]
-    both = (one >= 0) & (other >= 0)
+    one, other, _ = whole.among(members)
     graph = networkx.Graph()
     graph.add_nodes_from(range(count))
-    graph.add_edges_from(zip(one[both].tolist(), other[both].tolist(), strict=True))
+    graph.add_edges_from(zip(one.tolist(), other.tolist(), strict=True))
     found = networkx.spring_layout(
         graph, pos=dict(enumerate(spiral(count).tolist())), iterations=60, seed=SEED
     )

@@ -17,6 +17,7 @@ from .atlas import entity_node
 from .drawing import MAX_TITLE, shown_name
 from .full_map import MARGIN, STEP, Circle, FullMap
 from .labels import Wanted, place, short_line, width_of
+from .lines import tidy
 from .whole import Whole
 
 COLOURS = ("#3568a8", "#b0671a", "#1e7f6d", "#8a4fb0", "#b23a55", "#5f7d1f", "#2a8fa8", "#7a6a58")
@@ -43,10 +44,10 @@ def full_picture(
     order = sorted(counts, key=lambda kind: (-counts[kind], kind))
     fills = dict(zip(order, COLOURS, strict=False))
     legend, top = _legend(order, counts, fills, placed.width)
-    points = [(x, _tidy(y + top)) for x, y in placed.points.tolist()]
+    points = [(x, tidy(y + top)) for x, y in placed.points.tolist()]
     return {
-        "width": _tidy(placed.width),
-        "height": _tidy(placed.height + top),
+        "width": tidy(placed.width),
+        "height": tidy(placed.height + top),
         "title": _("Map of %(name)s") % {"name": _xml(short_line(name, 80))},
         "desc": _desc(whole),
         "whole": _("Whole map"),
@@ -71,10 +72,10 @@ def _circle(whole: Whole, each: Circle, number: int, top: float) -> dict[str, An
     y, reach = each.y + top, each.radius + 2 * STEP
     return {
         "x": each.x,
-        "y": _tidy(y),
+        "y": tidy(y),
         "r": each.radius,
         "view": f"c{number}",
-        "box": f"{_tidy(each.x - reach)} {_tidy(y - reach)} {_tidy(2 * reach)} {_tidy(2 * reach)}",
+        "box": f"{tidy(each.x - reach)} {tidy(y - reach)} {tidy(2 * reach)} {tidy(2 * reach)}",
         "title": _("Community of %(name)s") % {"name": name},
     }
 
@@ -111,9 +112,9 @@ def _legend(
             {
                 "fill": fill,
                 "text": shown,
-                "x": _tidy(x + 6),
+                "x": tidy(x + 6),
                 "y": middle,
-                "at": _tidy(x + 16),
+                "at": tidy(x + 16),
                 "base": middle + 5,
             }
         )
@@ -129,12 +130,12 @@ def _node(
     return {
         "x": point[0],
         "y": point[1],
-        "r": _tidy(SMALLEST + (LARGEST - SMALLEST) * share),
+        "r": tidy(SMALLEST + (LARGEST - SMALLEST) * share),
         "fill": fills.get(node.entity_type, OTHER),
         "url": url,
         "title": f"{_xml(shown_name(node, MAX_TITLE))} · {_kind(node.entity_type)}",
         "name": _xml(shown_name(node, NAME_LETTERS)),
-        "base": _tidy(point[1] + STEP / 2),
+        "base": tidy(point[1] + STEP / 2),
     }
 
 
@@ -155,12 +156,12 @@ def _titles(whole: Whole, placed: FullMap, top: float) -> list[dict[str, Any]]:
     found = place(wanted, [], width=placed.width, height=placed.height + top)
     return [
         {
-            "x": _tidy(label.x),
-            "y": _tidy(label.y),
+            "x": tidy(label.x),
+            "y": tidy(label.y),
             "anchor": label.anchor,
             "text": label.text,
-            "size": _tidy(label.size),
-            "halo": _tidy(label.size / 4),
+            "size": tidy(label.size),
+            "halo": tidy(label.size / 4),
         }
         for label in found.values()
         if label.shown
@@ -177,8 +178,3 @@ def _kind(kind: str) -> str:
 
 def _xml(text: str) -> str:
     return text.translate(_NO_XML)
-
-
-def _tidy(value: float) -> float | int:
-    found = round(float(value), 1)
-    return int(found) if found == int(found) else found

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from markupsafe import escape
+
 from ..text import shows
 
 NAME_SIZE = 12.0
@@ -91,12 +93,31 @@ def plain_line(value: object) -> str:
 def short_line(value: object, most: int) -> str:
     """The beginning of ``plain_line``, isolated; empty where nothing of it would show.
 
-    Only as much as may be shown is looked at: a name may have a million characters.
+    At most ``most`` letters, and no more than twice as many bytes of HTML: those of Chinese take
+    three each, and say more; ``&`` takes five. Only as much as may be shown is looked at: a name
+    may have a million characters.
     """
     line = plain_line(str("" if value is None else value)[: most * 8 + 64])
     if not shows(line):
         return ""
-    return ISOLATED.format(line if len(line) <= most else line[: most - 1].rstrip() + "…")
+    kept = min(most, _affordable(line[:most], most * 2))
+    return ISOLATED.format(line if len(line) <= kept else line[: kept - 1].rstrip() + "…")
+
+
+def _affordable(line: str, room: int) -> int:
+    """How many letters of a text take at most ``room`` bytes of HTML."""
+    if html_size(line) <= room:
+        return len(line)
+    for count, c in enumerate(line):
+        room -= html_size(c)
+        if room < 0:
+            return count
+    return len(line)
+
+
+def html_size(text: str) -> int:
+    """How many bytes a text takes in HTML."""
+    return len(escape(text).encode("utf-8", "replace"))
 
 
 def width_of(text: str, size: float = NAME_SIZE) -> float:

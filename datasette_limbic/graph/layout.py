@@ -1,5 +1,7 @@
 """Where the nodes of a picture stand: networkx finds the shape, then nodes are moved apart.
 
+Made for a few hundred nodes: all of them are compared with each other.
+
 The same graph gives the same picture in every process, whatever the order of its rows.
 """
 
@@ -26,8 +28,6 @@ ROUNDS, LAST_ROUNDS = 90, 300
 SOFT = 0.52
 """The share of an overlap that each of two nodes gives way in a round."""
 TOUCH = 0.05
-# Pairs of more nodes than this are not all compared with each other.
-COMPARED = 700
 
 # id, half width, height above the middle, height below it, where the label stands
 Body = tuple[int, float, float, float]
@@ -150,7 +150,7 @@ def _sprung(ids: list[int], links: tuple[tuple[int, int, float], ...], focus: in
         pos=start,
         fixed=[middle],
         k=1.6 / math.sqrt(len(ids)),
-        iterations=80 if len(ids) <= 200 else 40,
+        iterations=80,
         seed=SEED,
     )
     return numpy.array([found[one] for one in ids], dtype=float)
@@ -228,10 +228,10 @@ def _pushed(
     low, high = numpy.minimum(low, (low + high) / 2), numpy.maximum(high, (low + high) / 2)
     if fixed is not None:
         low[fixed] = high[fixed] = points[fixed]
-    every = numpy.triu_indices(len(points), 1) if len(points) <= COMPARED else None
+    every = numpy.triu_indices(len(points), 1)
     points = numpy.clip(points, low, high)
     for _ in range(rounds):
-        first, second = every if every is not None else _near(points, rooms)
+        first, second = every
         delta = points[second] - points[first]
         over_x = half[first] + half[second] - numpy.abs(delta[:, 0])
         meet = numpy.flatnonzero(over_x > TOUCH)
@@ -255,14 +255,3 @@ def _pushed(
             points[:, axis] -= numpy.bincount(first, push, count)
         points = numpy.clip(points, low, high)
     return points, False
-
-
-def _near(points: Any, rooms: Any) -> tuple[Any, Any]:
-    """Pairs of nodes that may meet, each once, the first with the lower number."""
-    import numpy
-    from scipy.spatial import cKDTree
-
-    reach = 2 * float(rooms.max())
-    pairs = cKDTree(points).query_pairs(reach, p=numpy.inf, output_type="ndarray")
-    pairs = pairs[numpy.lexsort((pairs[:, 1], pairs[:, 0]))]
-    return pairs[:, 0], pairs[:, 1]

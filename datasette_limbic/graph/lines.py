@@ -30,16 +30,14 @@ def line_of(
     arrows = edge.kind == "relation" and edge.directed
     start = _towards((x1, y1), (cx, cy), sizes[edge.source] + RING)
     end = _towards((x2, y2), (cx, cy), sizes[edge.target] + RING)
-    heads = []
-    if arrows and (edge.labels or not edge.back):
-        heads.append(_head(end, (cx, cy)))
-    if arrows and edge.back:
-        heads.append(_head(start, (cx, cy)))
-    # one path: a straight line has no inside that the filling of the heads could show
+    # one path: a straight line has no inside that the filling of the heads could show, and after
+    # the head at its beginning the pen is there again
+    first = _head(start, (cx, cy)) if arrows and edge.back else ""
+    last = _head(end, (cx, cy)) if arrows and (edge.labels or not edge.back) else ""
     curve = f"Q{tidy(cx)} {tidy(cy)} " if bend else "L"
     return {
-        "path": f"M{tidy(start[0])} {tidy(start[1])}{curve}{tidy(end[0])} {tidy(end[1])}"
-        + "".join(heads),
+        "path": f"M{tidy(start[0])} {tidy(start[1])}{first}{curve}{tidy(end[0])} {tidy(end[1])}"
+        + (f"m0 0{last}" if last else ""),
         "middle": (
             (start[0] + end[0]) / 4 + cx / 2,
             (start[1] + end[1]) / 4 + cy / 2,
@@ -57,17 +55,13 @@ def _towards(
 
 
 def _head(tip: tuple[float, float], tail: tuple[float, float]) -> str:
-    """The path of an arrow head whose point is at ``tip``."""
+    """An arrow head from its point at ``tip``, where the pen is, and back to it."""
     length = math.hypot(tail[0] - tip[0], tail[1] - tip[1])
     if not length:
         return ""
-    ux, uy = (tail[0] - tip[0]) / length, (tail[1] - tip[1]) / length
-    bx, by = tip[0] + ux * ARROW, tip[1] + uy * ARROW
-    side = ARROW * 0.42
-    return (
-        f"M{tidy(tip[0])} {tidy(tip[1])}L{tidy(bx - uy * side)} {tidy(by + ux * side)}"
-        f"L{tidy(bx + uy * side)} {tidy(by - ux * side)}Z"
-    )
+    bx, by = (tail[0] - tip[0]) / length * ARROW, (tail[1] - tip[1]) / length * ARROW
+    side_x, side_y = by * 0.42, bx * 0.42
+    return f"l{tidy(bx - side_x)} {tidy(by + side_y)} {tidy(side_x * 2)} {tidy(-side_y * 2)}z"
 
 
 def tidy(value: float) -> float | int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class Node:
     """An entity, or a community of ``members`` entities.
 
     ``importance`` is from 0 to 1 and becomes the size; ``url`` is where the node leads;
-    ``distance`` is how many steps it is from the focus, ``relations`` how many it has in all.
+    ``distance`` is how many steps it is from the focus, ``relations`` how many it has that hold.
     """
 
     id: int
@@ -61,3 +61,10 @@ class Graph:
     at_least: bool = False
     edges_left_out: int = 0
     by_links: bool = False
+
+
+def text_of(value: Any) -> str:
+    """A text as another program may have written it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)

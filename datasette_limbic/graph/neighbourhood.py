@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,10 +21,12 @@ from datasette.utils.sqlite import sqlite3
 from .. import schema, scoring, times
 from ..config import Settings
 from ..errors import BadParameter, UnknownEntity
-from .model import Edge, Graph, Node
+from ..reports.queries import current
+from .model import Edge, Graph, Node, text_of
 
 LIMIT = 60
-MOST = 200
+MOST = 80
+"""Nodes of a picture: with more the page would grow heavy, and nothing could be made out."""
 # Of the nodes: how many may be there for nothing but co-occurrence, and how many are kept for
 # the second hop where it is asked for.
 PARTNERS = 6
@@ -33,16 +35,17 @@ SECOND_HOP = 0.4
 FOLLOWED = 40
 RELATIONS = 4000
 """Rows read between the entities of a picture."""
-MOST_EDGES = 100
+MOST_EDGES = 80
 """Edges drawn: with more, nothing can be made out, and the page grows heavy."""
-PAIRS_PER_NODE = 0.5
+PAIRS_PER_NODE = 0.3
 """Dashed lines drawn, for each node: the strongest."""
 _PART = re.compile(r"^-- (\w+): ", re.M)
+_FILLED = re.compile(r"\{(begun|current):(\w+)\}")
 
 
 @dataclass(frozen=True)
 class RelationType:
-    """A type of the relations of an entity, and how many it has."""
+    """A type of the relations of an entity that can be asked for, and how many it has."""
 
     name: str
     count: int
@@ -139,8 +142,17 @@ def neighbourhood(
 def statement(part: str) -> str:
     """One of the statements of queries/graph.sql."""
     text = (resources.files("datasette_limbic") / "queries" / "graph.sql").read_text("utf-8")
-    pieces = _PART.split(text)
+    pieces = _PART.split(_FILLED.sub(_fill, text))
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))[part].partition("\n")[2]
+
+
+def _fill(match: re.Match[str]) -> str:
+    """Whether a relation holds at ``:now``, as the reports have it, or has begun by then."""
+    kind, alias = match.groups()
+    if kind == "current":
+        return current(alias, ":now")
+    begins = f"{alias}.valid_from"
+    return f"({begins} is null or coalesce(datetime({begins}) <= datetime(:now), 1))"
 
 
 def _first(
@@ -152,8 +164,8 @@ def _first(
         if part == "neighbour":
             nodes.append(node)
             total = n
-        else:
-            kinds.append(RelationType(_text(kind), n))
+        elif "\ufffd" not in kind:  # what is no UTF-8 could not be asked for
+            kinds.append(RelationType(kind, n))
     if not limit:
         # no row, no count: that of a picture of one node is asked for with one more
         _, total, _ = _first(conn, args, 1)
@@ -192,8 +204,8 @@ def _nodes(
         nodes.append(
             Node(
                 number,
-                _text(name),
-                _text(kind),
+                text_of(name),
+                text_of(kind),
                 importance=min(1.0, importance / (1 + p.beta_deg)),
                 archived=archived_at is not None,
                 distance=distance[number],
@@ -228,7 +240,7 @@ def _relations(conn: sqlite3.Connection, args: Mapping[str, Any]) -> list[Edge]:
     pairs: dict[tuple[int, int], list[tuple[int, str, bool]]] = defaultdict(list)
     for source, target, kind, ended in conn.execute(statement("relations"), args):
         pair = min(source, target), max(source, target)
-        pairs[pair].append((source, _text(kind), bool(ended)))
+        pairs[pair].append((source, text_of(kind), bool(ended)))
     return [_edge(a, b, rows) for (a, b), rows in sorted(pairs.items())]
 
 
@@ -237,11 +249,16 @@ def _edge(a: int, b: int, rows: Iterable[tuple[int, str, bool]]) -> Edge:
     # what holds is drawn; what has ended only where nothing else links the two
     live = [row for row in rows if not row[2]]
     drawn = live or rows
-    ahead = tuple(kind for source, kind, _ in drawn if source == a)
-    back = tuple(kind for source, kind, _ in drawn if source == b)
-    if len(back) > len(ahead):
+    ahead = Counter(kind for source, kind, _ in drawn if source == a)
+    back = Counter(kind for source, kind, _ in drawn if source == b)
+    if back.total() > ahead.total():
         a, b, ahead, back = b, a, back, ahead
-    return Edge(a, b, ahead, count=len(drawn), ended=not live, back=back)
+    return Edge(a, b, _frequent(ahead), count=len(drawn), ended=not live, back=_frequent(back))
+
+
+def _frequent(kinds: Counter[str]) -> tuple[str, ...]:
+    """Each type once, the most frequent first."""
+    return tuple(sorted(kinds, key=lambda kind: (-kinds[kind], kind)))
 
 
 def _pairs(conn: sqlite3.Connection, args: Mapping[str, Any]) -> list[Edge]:
@@ -249,10 +266,3 @@ def _pairs(conn: sqlite3.Connection, args: Mapping[str, Any]) -> list[Edge]:
         Edge(a, b, kind="co_occurrence", count=n, directed=False)
         for a, b, n in conn.execute(statement("pairs"), args)
     ]
-
-
-def _text(value: Any) -> str:
-    """A text as another program may have written it."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return "" if value is None else str(value)

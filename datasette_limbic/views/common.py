@@ -15,7 +15,7 @@ from datasette.database import Database
 from datasette.utils import add_cors_headers, tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, connection, i18n
+from .. import compat, connection, i18n, varying
 from ..answers import plain, public
 from ..config import LANGUAGES, Settings
 from ..errors import BadParameter, LimbicError, NotAMemory
@@ -106,7 +106,7 @@ def page(
 
     async def answer(here: Page) -> Response:
         if takes is not None:
-            _refuse_unknown(here, takes, None if here.as_json else told)
+            refuse_unknown(here, takes, None if here.as_json else told)
         template, data = await handler(here)
         if here.as_json:
             return json_response(here.datasette, public(data))
@@ -117,7 +117,8 @@ def page(
     return view
 
 
-def _refuse_unknown(here: Page, takes: tuple[str, ...], told: str | None) -> None:
+def refuse_unknown(here: Page, takes: tuple[str, ...], told: str | None = None) -> None:
+    """Raises BadParameter where an argument of the URL is neither among ``takes`` nor ``told``."""
     # those with an underscore are Datasette's own
     unknown = [
         n for n in here.request.args if n not in takes and n != told and not n.startswith("_")
@@ -227,17 +228,31 @@ def page_language(request: Any, settings: Settings | None) -> str:
     there is no memory, or they cannot be read."""
     asked = request.args.get("_lang")
     if asked in LANGUAGES:
-        return str(asked)
-    if settings is not None and settings.language != "auto":
-        return settings.language
-    return i18n.preferred(request.headers.get("accept-language", ""))
+        found = str(asked)
+    elif settings is not None and settings.language != "auto":
+        found = settings.language
+    else:
+        found = i18n.preferred(varying.header(request, "accept-language"))
+    return found if i18n.speaks(found) else i18n.SOURCE
+
+
+async def html_of(
+    datasette: Datasette, request: Any, template: str, context: dict[str, Any]
+) -> str:
+    """A template of ours as HTML, in the language of the page."""
+    env = i18n.overlay(compat.environment(datasette, request))
+    return str(
+        await datasette.render_template(env.get_template(template), context, request=request)
+    )
 
 
 async def render(
     datasette: Datasette, request: Any, template: str, here: Page, data: dict[str, Any]
 ) -> str:
     return printable(
-        await datasette.render_template(
+        await html_of(
+            datasette,
+            request,
             template,
             {
                 **data,
@@ -261,7 +276,6 @@ async def render(
                 and await may_edit(datasette, request.actor, here.db),
                 "_return": data.get("_return", below(here)),
             },
-            request=request,
         )
     )
 
@@ -299,7 +313,9 @@ async def failed(
     if as_json:
         return json_response(datasette, {"ok": False, "error": message, "status": status}, status)
     with i18n.spoken(_language_of_error(datasette, request, name)):
-        html = await datasette.render_template(
+        html = await html_of(
+            datasette,
+            request,
             "limbic_error.html",
             {
                 "message": message,
@@ -312,7 +328,6 @@ async def failed(
                 "css_url": datasette.urls.static_plugins("datasette-limbic", "limbic.css"),
                 "_language": i18n.language(),
             },
-            request=request,
         )
     return Response.html(printable(html), status=status)
 

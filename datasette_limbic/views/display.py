@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from .. import i18n, text, times
 
@@ -13,19 +13,20 @@ MAX_NAME = 200
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number for people; an en dash where it is unknown."""
+    """A number for people; an en dash where it is unknown, the text where it is none."""
     if value is None:
         return "–"
     if isinstance(value, float):
         return i18n.figure(value, f".{digits}f")
-    return i18n.figure(value) if isinstance(value, int) else str(value)[:20]
+    return i18n.figure(value) if isinstance(value, int) else isolated(value, 20)
 
 
 def day(value: Any) -> str:
-    """The day of a stored time; the whole of it stands in a title attribute."""
+    """The day of a stored time; the whole of it stands in a title attribute. What is no time is
+    shown as it is written."""
     moment = times.to_sql(value)
     if moment is None:
-        return "unknown" if not value else str(value)[:20]
+        return isolated(value, 20) if value else i18n.gettext("unknown")
     return Markup('<time datetime="{}Z" title="{} UTC">{}</time>').format(
         moment.replace(" ", "T"), moment, moment[:10]
     )
@@ -44,10 +45,25 @@ def short(value: Any, most: int = MAX_NAME) -> str:
     return text.cut(str(value), most)
 
 
+def light(value: str, most: int) -> str:
+    """``short``, and shorter still where it would take over 3 bytes for 2 characters as HTML, as
+    signs that are escaped do, and scripts that say more with fewer characters."""
+    found, room = short(value, most), most * 3 // 2
+    for at, char in enumerate(found):
+        room -= len(str(escape(char)).encode("utf-8", "replace"))
+        if room < 0:
+            return short(found, at)
+    return found
+
+
 def named(name: Any, entity: Any, most: int = MAX_NAME) -> str:
     """The name of an entity as the text of a link, which one of spaces alone would leave empty."""
     found = str("" if name is None else name)
-    return short(found, most) if text.shows(found) else f"unnamed (#{entity})"
+    return short(found, most) if text.shows(found) else unnamed(entity)
+
+
+def unnamed(entity: Any) -> str:
+    return i18n.gettext("unnamed (#%(id)s)") % {"id": entity}
 
 
 def isolated(value: Any, most: int = MAX_NAME) -> Markup:

@@ -9,20 +9,18 @@ from typing import Any
 from datasette.utils import tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, entity, entity_reports, entity_timeline, schema, signal_figures, times
+from .. import compat, entity, entity_reports, entity_timeline, schema, signal_figures
 from ..errors import BadParameter, UnknownEntity
 from ..reports.maintenance import likest, maintenance
 from . import entity_display as display
 from . import tabs
 from .common import Page, page, whole_number
 from .entity_graph import entity_picture
+from .entity_moment import as_asked, moment
 
 TEMPLATE = "limbic_entity.html"
-TAKES = ("as_of", "now", "page", "relations_page", "change", "search_id")
+TAKES = ("as_of", "now", "page", "relations_page", "change")
 RATINGS_TABLE = ("limbic_feedback",)
-OBSERVATIONS = 50
-RELATIONS = 25
-"""Relations of each way on a page."""
 _CHANGED = re.compile(r"(observation|relation)-[0-9]{1,19}")
 
 
@@ -34,7 +32,8 @@ class Asked:
     now: str | None
     as_of: str | None
     page: int
-    relations_page: int
+    relations_page: int | None
+    as_json: bool
     log: bool
     ratings: bool
     reports: bool
@@ -48,7 +47,9 @@ async def _entity(here: Page) -> tuple[str, dict[str, Any]]:
     asked = await _asked(here)
     data = await here.read(lambda conn: read(conn, asked, here.settings))
     if not here.as_json:
-        data["_graph"] = await entity_picture(here, asked.id, data["as_of"] or data["now"])
+        data["_graph"] = await entity_picture(
+            here, asked.id, data["as_of"] or data["now"], as_asked(here, "as_of")
+        )
         display.decorate(here, data, change)
     return TEMPLATE, data
 
@@ -69,10 +70,11 @@ async def _asked(here: Page) -> Asked:
     reports = await may(schema.REPORTED_TABLES)
     return Asked(
         id=wanted,
-        now=_moment(here, "now"),
-        as_of=_moment(here, "as_of"),
+        now=moment(here, "now"),
+        as_of=moment(here, "as_of"),
         page=here.whole("page", 1),
-        relations_page=here.whole("relations_page", 1),
+        relations_page=_relations_page(here),
+        as_json=here.as_json,
         log=await may((schema.ACCESS_LOG,)),
         ratings=await may(RATINGS_TABLE),
         reports=reports,
@@ -80,15 +82,11 @@ async def _asked(here: Page) -> Asked:
     )
 
 
-def _moment(here: Page, name: str) -> str | None:
-    """A time among the arguments, as SQL writes it."""
-    given = here.given.get(name)
-    if given is None:
+def _relations_page(here: Page) -> int | None:
+    """None is that of the observations: in JSON, ``page`` turns both."""
+    if here.as_json and "relations_page" not in here.given:
         return None
-    found = times.to_sql(given)
-    if found is None:
-        raise BadParameter(f"{name} is {given[:60]!r}: use a time such as 2026-11-29 12:00:00")
-    return found
+    return here.whole("relations_page", 1)
 
 
 def read(conn: sqlite3.Connection, asked: Asked, settings: Any) -> dict[str, Any]:
@@ -100,9 +98,9 @@ def read(conn: sqlite3.Connection, asked: Asked, settings: Any) -> dict[str, Any
         now=asked.now,
         as_of=asked.as_of,
         page=asked.page,
-        size=OBSERVATIONS,
+        size=entity.PAGE if asked.as_json else display.OBSERVATIONS,
         relations_page=asked.relations_page,
-        relations_size=RELATIONS,
+        relations_size=entity.PAGE if asked.as_json else display.RELATIONS,
         access_log=asked.log,
     )
     at = data["as_of"] or data["now"]
@@ -130,7 +128,8 @@ def _add_reports(conn: sqlite3.Connection, data: dict[str, Any], asked: Asked) -
     alike: dict[int, dict[str, Any]] = {}
     pairs: dict[int, list[dict[str, Any]]] = {}
     if found is not None:
-        alike = likest(conn, flagged)
+        # the page says it by the pairs
+        alike = likest(conn, flagged) if asked.as_json else {}
         pairs = entity_reports.pairs_of(conn, ids)
         found["topics"] = entity_reports.kept_topics(conn, asked.id) if found["split"] else []
         found["waiting"] = (

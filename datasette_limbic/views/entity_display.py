@@ -7,21 +7,30 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import escape
+
+from ..entity import pages_of
 from ..i18n import counting, figure, gettext, marked
 from ..i18n import gettext as _
 from . import charts, timeline
 from .common import Page
-from .display import short
+from .display import named, short
+from .entity_moment import as_asked, kept, when
 
+OBSERVATIONS = 50
+"""Observations that the page shows at once; its JSON has entity.PAGE."""
+RELATIONS = 25
+"""Relations of each way that the page shows at once, turned by themselves."""
 GROUPED_FROM = 13
 """Relations of one way from which they are listed by type."""
 TYPES = 12
 """Types that are named above a list."""
-FORMS = 40
+FORMS = 20
 """Rows up to which each has the forms that change it; where there are more, a link opens them."""
-TEXT = 36_000
-"""Characters of observations on a page, as far as each of them shows at least LEAST."""
+TEXT = 15_000
+"""Bytes of observations on a page, as far as each of them shows at least LEAST characters."""
 LEAST = 300
+NAME = 2_000
 LIKE = 100
 # kind of a kept pair → badge, its colour
 BADGES = {
@@ -38,25 +47,29 @@ PAIRS: dict[str, Callable[[int], str]] = {
 }
 
 
+# arguments that say which part of the page to show: its JSON has parts of its own
+_PARTS = ("page", "relations_page", "change")
+
+
 def decorate(here: Page, data: dict[str, Any], change: str | None) -> None:
     """What the template needs beside the JSON."""
     signals = data["signals"]
     data["_self_url"] = own = here.url(f"/entity/{data['id']}")
+    data["_title"] = named(data["name"], data["id"], 80)
+    data["_name_more"] = max(0, len(str(data["name"])) - NAME)
     data["_row_url"] = str(here.datasette.urls.row(here.db.name, "entities", str(data["id"])))
     data["_log_shown"] = shown = signals["weeks"] is not None
-    data["_chart"] = charts.week_chart(signals["weeks"]) if shown else None
-    data["_outside"] = (
-        charts.outside_words(signals["outside_weeks"], signals["weeks"]) if shown else []
-    )
+    data["_weeks"] = charts.weeks_words(signals["weeks"]) if shown else None
     data["_partners"] = charts.partner_bars(signals["co_occurrences"])
     for partner in data["_partners"]:
         partner["_times"] = charts.whole(partner["co_count"])
     data["_timeline"] = timeline.picture(data["timeline"], data["now"], data["as_of"])
     data["_untimed"] = timeline.outside(data["timeline"])
     _decorate_date(here, data, own)
+    most = pages_of(data["counts"]["observations"], OBSERVATIONS)
     data["_turns"] = {
-        "observations": _turn(here, data, "page", "pages"),
-        "relations": _turn(here, data, "relations_page", "relations_pages"),
+        "observations": _turn(here, "page", data["page"], most),
+        "relations": _turn(here, "relations_page", data["relations_page"], data["relations_pages"]),
     }
     _decorate_observations(here, data)
     _decorate_relations(data)
@@ -66,31 +79,31 @@ def decorate(here: Page, data: dict[str, Any], change: str | None) -> None:
 
 def _decorate_date(here: Page, data: dict[str, Any], own: str) -> None:
     """What other links keep of the date that is asked for, and what held then."""
-    as_of, counts = here.given.get("as_of"), data["counts"]
-    kept = {"as_of": as_of} if as_of else {}
-    data["_kept"] = urlencode(kept)
-    data["_keep"] = f"?{urlencode(kept)}" if kept else ""
+    as_of, counts = as_asked(here, "as_of"), data["counts"]
+    data["_keep"] = kept(as_of)
+    data["_kept"] = data["_keep"].removeprefix("?")
     data["_day"] = data["as_of"][:10] if as_of else ""
+    data["_when"] = when(data["as_of"]) if as_of else ""
+    whole = {key: value for key, value in here.given.items() if key not in _PARTS}
+    data["_json_url"] = f"{own}.json" + (f"?{urlencode(whole)}" if whole else "")
     now = {"now": here.given["now"]} if "now" in here.given else {}
     data["_now_url"] = own + (f"?{urlencode(now)}" if now else "")
     data["_hidden"] = now
-    every = counts["relations_out"] + counts["relations_in"]
     data["_held"] = _("%(observations)s of %(all)s, %(relations)s of %(every)s") % {
         "observations": figure(counts["valid_observations"]),
         "all": counting("%(n)s observation", "%(n)s observations", counts["observations"]),
         "relations": figure(counts["valid_relations"]),
-        "every": counting("%(n)s relation", "%(n)s relations", every),
+        "every": counting("%(n)s relation", "%(n)s relations", counts["relations"]),
     }
 
 
-def _turn(here: Page, data: dict[str, Any], name: str, last: str) -> dict[str, Any]:
+def _turn(here: Page, name: str, number: int, most: int) -> dict[str, Any]:
     """URLs of the pages before and after this one, None where there is none."""
-    number, most = data[name], data[last]
-    kept = {key: value for key, value in here.given.items() if key not in (name, "change")}
+    same = {key: value for key, value in here.given.items() if key not in (name, "change")}
     before, after = min(number - 1, most), number + 1
 
     def url(page: int) -> str:
-        return f"?{urlencode({**kept, name: page})}"
+        return f"?{urlencode({**same, name: page})}"
 
     return {
         "page": number,
@@ -104,7 +117,7 @@ def _decorate_observations(here: Page, data: dict[str, Any]) -> None:
     """Texts that are not too long for a page, badges, and what holds apart from what does not."""
     rows = data["observations"]
     on_page = {row["id"] for row in rows}
-    most = _room([len(str(row["content"])) for row in rows])
+    most = _room([str(row["content"]) for row in rows])
     url = here.url(f"/duplicates/{data['id']}")
     table = here.datasette.urls.table(here.db.name, "observations")
     for row in rows:
@@ -113,10 +126,7 @@ def _decorate_observations(here: Page, data: dict[str, Any]) -> None:
         row["_whole_url"] = f"{table}/{row['id']}"
         row["_badges"] = [_badge(pair, on_page, url) for pair in row["pairs"]]
         row["_hidden_pairs"] = row["pairs"][0]["pairs"] - len(row["pairs"]) if row["pairs"] else 0
-        like = row["similar_to"]
-        row["_flag"] = bool(row["similarity_flag"]) and like is None
-        if like is not None and like["id"] not in [pair["id"] for pair in row["pairs"]]:
-            row["_badges"].append(_badge({**like, "kind": "duplicate"}, on_page, url))
+        row["_flag"] = bool(row["similarity_flag"]) and not row["pairs"]
         older = row["supersedes"]
         row["_replaces_url"] = f"#observation-{older}" if older in on_page else f"{table}/{older}"
     dated = data["as_of"] is not None
@@ -125,9 +135,11 @@ def _decorate_observations(here: Page, data: dict[str, Any]) -> None:
     data["_duplicates_url"] = url
 
 
-def _room(lengths: Sequence[int]) -> int:
+def _room(texts: Sequence[str]) -> int:
     """Characters of each text that a page has room for, so that short ones stay whole."""
-    left, waiting = TEXT, sorted(lengths)
+    waiting = sorted(map(len, texts))
+    size = sum(len(escape(text).encode("utf-8", "replace")) for text in texts)
+    left = TEXT * sum(waiting) // max(1, size)
     for done, length in enumerate(waiting):
         share = left // (len(waiting) - done)
         if length > share:
@@ -199,12 +211,12 @@ def _decorate_forms(here: Page, data: dict[str, Any], change: str | None) -> Non
     rows = [("observation", row) for row in data["observations"]]
     rows += [("relation", row) for key in ("relations_out", "relations_in") for row in data[key]]
     few = len(rows) <= FORMS
-    kept = {key: value for key, value in here.given.items() if key != "change"}
+    same = {key: value for key, value in here.given.items() if key != "change"}
     for kind, row in rows:
         name = f"{kind}-{row['id']}"
         row["_opened"] = name == change
         row["_forms"] = few or row["_opened"]
-        row["_change_url"] = f"?{urlencode({**kept, 'change': name})}#{name}"
+        row["_change_url"] = f"?{urlencode({**same, 'change': name})}#{name}"
 
 
 def _decorate_reports(here: Page, data: dict[str, Any]) -> None:

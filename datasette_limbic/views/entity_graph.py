@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -9,28 +11,39 @@ from urllib.parse import urlencode
 from datasette.utils import tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import times
 from ..errors import BadParameter, UnknownEntity
 from ..graph.drawing import draw
-from ..graph.labels import short_line
+from ..graph.labels import html_size, short_line
 from ..graph.layout import Positions, positions
 from ..graph.model import Graph, Node
-from ..graph.neighbourhood import LIMIT, Neighbourhood, neighbourhood
+from ..graph.neighbourhood import LIMIT, MOST, Neighbourhood, RelationType, neighbourhood
 from .common import Page, page, whole_number
+from .display import named
+from .entity_moment import as_asked, kept, moment, when
 
-TAKES = ("hops", "relation", "co_occurrence", "archived", "limit", "now", "filtered")
+TAKES = ("hops", "relation", "co_occurrence", "archived", "limit", "as_of", "now", "filtered")
 NEAR = 26
 """Nodes of the small picture."""
-MOST_TYPES = 40
-"""Relation types that the form offers."""
-MOST_RELATIONS = 100
-LONGEST_TYPE = 200
+MOST_TYPES = 30
+"""Relation types that the form offers, and that may be asked for."""
+FORM_BYTES = 4_000
+"""What all of those may take in HTML."""
+LONGEST_TYPE, MOST_LETTERS = 200, 1_000
+"""Letters of one value of ``relation``, and of all of them."""
+LONGEST_QUERY = 80
+"""Letters of the query that each link of the picture repeats: a longer list of relation types is
+left out of it."""
+# the filter that leaves nothing out
+_ALL: dict[str, Any] = {"relation": [], "co_occurrence": True, "archived": True, "limit": LIMIT}
 
 
-async def entity_picture(here: Page, entity_id: int, now: str | None = None) -> dict[str, Any]:
+async def entity_picture(
+    here: Page, entity_id: int, now: str | None = None, as_of: str | None = None
+) -> dict[str, Any]:
     """The small picture of an entity's neighbours, for ``picture`` of limbic_graph_parts.html.
 
-    ``nodes`` has the entity alone where it has no neighbours. ``now`` is UTC text.
+    ``nodes`` has the entity alone where it has no neighbours. ``now`` is UTC text, ``as_of`` what
+    its links keep, as the URL has it.
     """
 
     def read(conn: sqlite3.Connection) -> tuple[Neighbourhood, Positions, tuple[int, int]]:
@@ -38,9 +51,10 @@ async def entity_picture(here: Page, entity_id: int, now: str | None = None) -> 
         return _laid_out(found, small=True)
 
     found, places, (width, height) = await here.db.execute_fn(read)
-    graph = _linked(found.graph, lambda node: here.url(f"/entity/{node.id}"))
-    drawn = draw(graph, places, width=width, height=height)
-    drawn["more_url"] = here.url(f"/entity/{entity_id}/graph")
+    query = kept(as_of)
+    graph = _linked(found.graph, lambda node: here.url(f"/entity/{node.id}") + query)
+    drawn = await asyncio.to_thread(draw, graph, places, width=width, height=height)
+    drawn["more_url"] = here.url(f"/entity/{entity_id}/graph") + query
     return drawn
 
 
@@ -75,12 +89,9 @@ async def graph_page(here: Page) -> tuple[str, dict[str, Any]]:
     if wanted is None:
         shown = tilde_decode(given)[:60]
         raise UnknownEntity(f"{shown!r} is no entity id: search for the name instead")
-    now = here.args.get("now") or None
-    moment = times.to_sql(now) if now else None
-    if now is not None and moment is None:
-        raise BadParameter(f"now is {now[:60]!r}: use a time such as 2026-11-29 12:00:00")
+    as_of, now = moment(here, "as_of"), moment(here, "now")
     hops = here.whole("hops", 1, 2)
-    limit = here.whole("limit", LIMIT, 120)
+    limit = here.whole("limit", LIMIT, MOST)
     chosen = _relations(here)
     # a form sends nothing for a box that is not ticked: then ``filtered`` says that it was one
     default = "0" if here.args.get("filtered") == "1" else "1"
@@ -96,7 +107,7 @@ async def graph_page(here: Page) -> tuple[str, dict[str, Any]]:
             co_occurrence=together,
             archived=archived,
             limit=limit,
-            now=moment,
+            now=as_of or now,
             settings=here.settings,
         )
         if here.as_json:
@@ -132,37 +143,37 @@ async def graph_page(here: Page) -> tuple[str, dict[str, Any]]:
     }
     if here.as_json:
         return "limbic_entity_graph.html", data
-    _decorate(here, data, found, now)
+    _decorate(here, data, found)
     own = data["_entity_url"]
-    query = _query(data, now)
-    graph = _linked(
-        graph,
-        lambda node: own if node.id == wanted else here.url(f"/entity/{node.id}/graph") + query,
-    )
-    data["_graph"] = draw(graph, places, width=width, height=height)
+    query = _query(data, here)
+    if len(query) > LONGEST_QUERY:
+        query = _query({**data, "relation": []}, here)
+    # from this page: a database may have a long name, and there are many links
+    graph = _linked(graph, lambda node: own if node.id == wanted else f"../{node.id}/graph{query}")
+    data["_graph"] = await asyncio.to_thread(draw, graph, places, width=width, height=height)
     return "limbic_entity_graph.html", data
 
 
-def _decorate(here: Page, data: dict[str, Any], found: Neighbourhood, now: str | None) -> None:
+def _decorate(here: Page, data: dict[str, Any], found: Neighbourhood) -> None:
     """What the page shows beside the picture: the filter as a form, and links."""
     own = here.url(f"/entity/{data['focus']}")
+    as_of = as_asked(here, "as_of")
     followed = _followed(data["relation"])
-    # not those that a form could not send back as they are
-    offered = [
-        kind
-        for kind in found.relation_types
-        if len(kind.name) <= LONGEST_TYPE and kind.name.isprintable()
-    ][:MOST_TYPES]
+    offered = _offered(found.relation_types)
     known = {kind.name for kind in offered}
     data.update(
         _name=found.name,
+        _title=named(found.name, data["focus"], 80),
         _archived=found.archived,
-        _now=now,
-        _entity_url=own,
+        _hidden=_times(here),
+        _when=when(moment(here, "as_of") or "") if as_of else "",
+        _graph_url=f"{own}/graph",
+        _entity_url=own + kept(as_of),
         _alone=len(data["nodes"]) == 1,
         _filtered=bool(data["relation"]) or not data["co_occurrence"] or not data["archived"],
-        _all_url=f"{own}/graph" + (f"?hops={data['hops']}" if data["hops"] > 1 else ""),
-        _two_hops_url=f"{own}/graph" + _query({**data, "hops": 2}, now),
+        _all_url=f"{own}/graph" + _query({**_ALL, "hops": data["hops"]}, here),
+        _now_url=f"{own}/graph" + _query(data, here, without=("as_of",)),
+        _two_hops_url=f"{own}/graph" + _query({**data, "hops": 2}, here),
         _limit=data["limit"] if data["limit"] != LIMIT else None,
         _choices=[
             {
@@ -194,8 +205,26 @@ def _node(node: Node, by_links: bool) -> dict[str, Any]:
 def _relations(here: Page) -> list[str]:
     """What ``relation`` says, each once: a type, or several with commas between them."""
     found = list(dict.fromkeys(value for value in here.request.args.getlist("relation") if value))
-    if len(found) > MOST_RELATIONS:
-        raise BadParameter(f"relation is given {len(found)} times: use at most {MOST_RELATIONS}")
+    if len(found) > MOST_TYPES:
+        raise BadParameter(f"relation is given {len(found)} times: use at most {MOST_TYPES}")
+    for value in found:
+        if len(value) > LONGEST_TYPE:
+            raise BadParameter(
+                f"relation is {value[:40]!r}… of {len(value)} letters: use at most {LONGEST_TYPE}, "
+                "or several of them"
+            )
+    if (letters := sum(map(len, found))) > MOST_LETTERS:
+        raise BadParameter(f"relation has {letters} letters in all: use at most {MOST_LETTERS}")
+    return found
+
+
+def _offered(kinds: Sequence[RelationType]) -> list[RelationType]:
+    """Types for the form: not those that it could not send back as they are."""
+    found, room = [], FORM_BYTES
+    for kind in kinds[:MOST_TYPES]:
+        room -= html_size(kind.name)
+        if len(kind.name) <= LONGEST_TYPE and kind.name.isprintable() and room >= 0:
+            found.append(kind)
     return found
 
 
@@ -212,7 +241,13 @@ def _switch(here: Page, name: str, default: str) -> bool:
     return value == "1"
 
 
-def _query(data: dict[str, Any], now: str | None) -> str:
+def _times(here: Page) -> dict[str, str]:
+    """What links and forms keep of the moment that is asked for."""
+    asked = {name: as_asked(here, name) for name in ("as_of", "now")}
+    return {name: value for name, value in asked.items() if value}
+
+
+def _query(data: dict[str, Any], here: Page, without: tuple[str, ...] = ()) -> str:
     """The filter as the query of a URL, without what is there anyway."""
     pairs: list[tuple[str, str]] = [("relation", name) for name in data["relation"]]
     if data["hops"] != 1:
@@ -220,8 +255,7 @@ def _query(data: dict[str, Any], now: str | None) -> str:
     pairs += [(name, "0") for name in ("co_occurrence", "archived") if not data[name]]
     if data["limit"] != LIMIT:
         pairs.append(("limit", str(data["limit"])))
-    if now:
-        pairs.append(("now", now))
+    pairs += [(name, value) for name, value in _times(here).items() if name not in without]
     return "?" + urlencode(pairs) if pairs else ""
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+from .. import i18n
 from ..errors import BadParameter, Busy
 from ..graph import full_map
 from ..graph.atlas import NOT_LINKED, Community, Sheet
@@ -15,6 +15,8 @@ from ..graph.model import Graph, Node
 from ..i18n import gettext as _
 from . import graph_found
 from .common import Page, page, whole_number
+from .display import light
+from .graph_found import Drawn
 
 TEMPLATE = "limbic_graph.html"
 PATIENCE = 6.0
@@ -25,25 +27,46 @@ OVERVIEW_MOST = 2_000
 OVERVIEW_NODES = 80
 """So many on the overview, which has more to show than a map."""
 DEEPEST = 100
+ROWS = 30
+"""Rows of each table: a page of more grows heavy, and its JSON has all."""
+NAME = 30
+"""Letters of a name in the picture: as much as its page can bear 200 times."""
 
 
 async def _graph(here: Page) -> tuple[str, dict[str, Any]]:
     entity, level = _asked(here)
     try:
-        found = await asyncio.wait_for(graph_found.sheet(here, entity, level), PATIENCE)
-    except asyncio.TimeoutError:  # another class than TimeoutError up to Python 3.10
+        drawn, as_of = await graph_found.within(graph_found.sheet(here, entity, level), PATIENCE)
+    except Busy:
         if here.as_json:
-            raise Busy("the map is being drawn: ask again in some seconds") from None
+            raise
         return TEMPLATE, {"_waiting_for_map": True, "_again": here.url("/graph" + _query(here))}
-    sheet, places, (width, height) = found
-    data = _as_json(sheet)
+    data = {**_as_json(drawn.sheet), "as_of": as_of}
     if not here.as_json:
         data["_waiting_for_map"] = False
-        _decorate(here, data, sheet)
-        data["_graph"] = draw(
-            _linked(here, sheet), places, width=width, height=height, edge_labels=True
-        )
+        data["_again"] = here.url("/graph" + _query(here))
+        _decorate(here, data, drawn.sheet)
+        data["_graph"] = await _picture(here, drawn)
     return TEMPLATE, data
+
+
+async def _picture(here: Page, drawn: Drawn) -> dict[str, Any]:
+    """The picture, and the first rows of its tables."""
+    key = "page", i18n.language(), here.url()
+    made = await drawn.picture(
+        key, lambda: _draw(_linked(here, drawn.sheet), drawn, edge_labels=True)
+    )
+    return {
+        **made,
+        "rows": made["rows"][:ROWS],
+        "links": made["links"][:ROWS],
+        "more_rows": made["more_rows"] or max(len(made["rows"]), len(made["links"])) > ROWS,
+    }
+
+
+def _draw(graph: Graph, drawn: Drawn, *, edge_labels: bool) -> dict[str, Any]:
+    width, height = drawn.size
+    return draw(graph, drawn.places, width=width, height=height, edge_labels=edge_labels)
 
 
 def _asked(here: Page) -> tuple[int | None, int]:
@@ -53,7 +76,7 @@ def _asked(here: Page) -> tuple[int | None, int]:
         if "level" in here.given:
             raise BadParameter("level is of a community: add community, the id of an entity in it")
         return None, 1
-    entity = whole_number(given)
+    entity = whole_number(given, signed=True)
     if entity is None:
         raise BadParameter(f"community is {given[:40]!r}: use the id of an entity in it")
     return entity, level
@@ -86,7 +109,7 @@ def _as_json(sheet: Sheet) -> dict[str, Any]:
             {**_community(each), "relations": each.relations, "leaving": each.leaving}
             for each in sheet.communities
         ],
-        "left_out": {"edges": sheet.lines_left_out, "entities": sheet.entities_left_out},
+        "left_out": {"edges": sheet.graph.edges_left_out, "entities": sheet.entities_left_out},
     }
 
 
@@ -155,6 +178,7 @@ def _linked(here: Page, sheet: Sheet) -> Any:
     def addressed(node: Node) -> Node:
         if node.id == NOT_LINKED:
             return replace(node, name=_("not linked"), url=unlinked)
+        node = replace(node, name=light(node.name, NAME))
         if node.kind == "community":
             return replace(node, url=_community_url(here, levels[node.id]))
         return replace(node, url=_entity_url(here, node.id))
@@ -182,17 +206,32 @@ def _unlinked_url(here: Page) -> str:
 async def overview_map(here: Page) -> dict[str, Any] | None:
     """The map of the whole, for ``picture`` of limbic_graph_parts.html, where it is at hand.
 
-    None where it still has to be computed, or there is nothing to draw. Never takes long.
+    None where it still has to be computed, or there is nothing to draw. Never takes long: that of
+    a memory of at most OVERVIEW_MOST entities is begun, and there the next time.
     """
+    drawn = await graph_found.known(here) or await _begun(here)
+    if drawn is None or not drawn.sheet.graph.nodes:
+        return None
+    return await _small_picture(here, drawn)
+
+
+async def _begun(here: Page) -> Drawn | None:
+    """The map of a small memory, where it takes no time; it goes on where it does."""
+    if not await graph_found.is_small(here, OVERVIEW_MOST):
+        return None
     try:
-        found = await graph_found.within(here, OVERVIEW_PATIENCE, OVERVIEW_MOST)
+        drawn, _as_of = await graph_found.within(graph_found.sheet(here), OVERVIEW_PATIENCE)
     except Busy:
         return None
-    if found is None or not found[0].graph.nodes:
-        return None
-    sheet, places, (width, height) = found
-    graph = _most_important(_linked(here, sheet), OVERVIEW_NODES)
-    return draw(graph, places, width=width, height=height, edge_labels=False)
+    return drawn
+
+
+async def _small_picture(here: Page, drawn: Drawn) -> dict[str, Any]:
+    def make() -> dict[str, Any]:
+        graph = _most_important(_linked(here, drawn.sheet), OVERVIEW_NODES)
+        return _draw(graph, drawn, edge_labels=False)
+
+    return await drawn.picture(("overview", i18n.language(), here.url()), make)
 
 
 def _most_important(graph: Graph, most: int) -> Graph:

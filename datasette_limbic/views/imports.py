@@ -91,8 +91,8 @@ async def _import(here: Page) -> tuple[str, dict[str, Any]]:
     return "limbic_import.html", data
 
 
-imports_page = page(_imports, IMPORT_TABLES)
-import_page = page(_import, IMPORT_TABLES)
+imports_page = page(_imports, IMPORT_TABLES, takes=("source", "page"))
+import_page = page(_import, IMPORT_TABLES, takes=("reason", "page"))
 
 
 def _decorate(row: dict[str, Any]) -> None:

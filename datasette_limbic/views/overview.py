@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import Any
 
 from .. import compat, glance, permissions, recorder
@@ -31,12 +32,19 @@ PRIVATE: dict[str, tuple[tuple[str, ...], ...]] = {
     "limbic_settings": (("settings",),),
     "limbic_feedback": (("signals", "events"), ("signals", "since_start", "pruned", "ratings")),
 }
-# What parts of the overview read besides, and are made without where it may not be viewed.
-_READ = sorted({*PRIVATE, *REPORTED_TABLES, *REVIEWS, *health_tables()})
+
+
+@cache
+def _read() -> tuple[str, ...]:
+    """What parts of the overview read besides, and are made without where it may not be viewed.
+
+    Not at the start: what health reads is known to the migrations, which import llm.
+    """
+    return tuple(sorted({*PRIVATE, *REPORTED_TABLES, *REVIEWS, *health_tables()}))
 
 
 async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
-    hidden = [table for table in _READ if not await _may_view(here, table)]
+    hidden = [table for table in _read() if not await _may_view(here, table)]
     reports = not set(hidden).intersection(REPORTED_TABLES)
     reviews = reports and not set(hidden).intersection(REVIEWS)
     data = await here.read(
@@ -49,6 +57,7 @@ async def _overview(here: Page) -> tuple[str, dict[str, Any]]:
     _hide_private(hidden, data)
     if not here.as_json:
         data["_reviews_shown"] = reviews
+        data["_hidden"] = hidden
         data["_map"] = await _map(here, data["errors"])
         decorate(here, data)
     return "limbic_overview.html", data
@@ -74,7 +83,7 @@ def _hide_private(hidden: list[str], data: dict[str, Any]) -> None:
         for *above, last in paths:
             place = data
             for key in above:
-                place = place[key] or {}
+                place = place.get(key) or {}  # a part that could not be read has none
             place[last] = None
 
 
@@ -92,4 +101,4 @@ async def _may_view(here: Page, table: str) -> bool:
     return await compat.may_view(here.datasette, here.request.actor, here.db.name, (table,))
 
 
-overview_page = page(_overview)
+overview_page = page(_overview, takes=())

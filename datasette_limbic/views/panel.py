@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from datasette.app import Datasette
@@ -11,7 +12,7 @@ from markupsafe import Markup
 
 from .. import compat, i18n, plugin, status
 from ..schema import SEARCHED_TABLES
-from .common import limbic_url, page_language
+from .common import html_of, limbic_url, page_language
 
 log = logging.getLogger("datasette_limbic")
 
@@ -23,13 +24,26 @@ def top_database(datasette: Datasette, request: Any, database: str) -> Any:
     async def inner() -> Markup | None:
         return await _panel(datasette, request, [database], heading=False)
 
-    return inner
+    return _or_nothing(inner)
 
 
 def top_homepage(datasette: Datasette, request: Any) -> Any:
     async def inner() -> Markup | None:
         names = await plugin.memories(datasette)
         return await _panel(datasette, request, names, heading=True)
+
+    return _or_nothing(inner)
+
+
+def _or_nothing(make: Callable[[], Awaitable[Markup | None]]) -> Callable[[], Awaitable[Any]]:
+    """The panel, or none where it cannot be made: the page is Datasette's, and stands without."""
+
+    async def inner() -> Markup | None:
+        try:
+            return await make()
+        except Exception as error:
+            log.warning("the panel cannot be shown: %s", error, exc_info=True)
+            return None
 
     return inner
 
@@ -55,7 +69,9 @@ async def _panel(
         return None
     language = page_language(request, plugin.settings_for(datasette, found[0]["name"]))
     with i18n.spoken(language):
-        html = await datasette.render_template(
+        html = await html_of(
+            datasette,
+            request,
             "limbic_panel.html",
             {"memories": found, "heading": heading, "_language": language},
         )

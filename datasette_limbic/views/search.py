@@ -52,7 +52,7 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
     )
     # a thread: long texts are looked through for the words
     return "limbic_search.html", await asyncio.to_thread(
-        search_display.decorate, answer, here, pool, in_force, found, archived
+        search_display.decorate, answer, here, pool, (asked, in_force), found, archived
     )
 
 

@@ -2,74 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import request, whatif
 from ..answers import plain
 from ..highlights import Highlights
 from ..i18n import gettext as _
-from ..i18n import marked as marked_string
-from ..i18n import ngettext
+from ..i18n import marked, ngettext
 from ..search import Pool
 from ..text import EXACT_NAME
 from . import search_form, search_steps
 from .common import Page
-from .display import isolated, named, number
-from .search_words import Words
+from .display import isolated, light, named, number
+from .search_words import Phrase, Words
 
-SHOWN = 3
-"""Observations of a result. Those past ``IN_FULL`` are brief, or a page of 100 were too large."""
-IN_FULL, SHOWN_BELOW = 10, 1
-LENGTH, LENGTH_BELOW = 600, 160
-LOSERS = 50
+IN_FULL = 10
+"""Results that say all there is to say of them."""
+OBSERVED = 20
+"""Results that show an observation. Where more are listed, the first have less room, too."""
+SHOWN, SHOWN_OF_MANY, SHOWN_BELOW = 3, 2, 1
+"""Observations of a result in full, in full among many, and below."""
+LENGTH, LENGTH_OF_MANY, LENGTH_BELOW = 600, 200, 120
+"""Characters of an observation, likewise."""
+NAME, NAME_OF_MANY, NAME_BELOW = 200, 100, 60
+TYPE, TYPE_BELOW = 60, 20
+LOSERS = 20
 """Candidates that the page lists under "why not"; its JSON has all."""
 
 LACKED = {
-    "base": marked_string("base similarity"),
-    "salience": marked_string("salience: less used or less connected"),
-    "time": marked_string("time: used or created longer ago"),
-    "cooc": marked_string("co-occurrence with the others"),
+    "base": marked("base similarity"),
+    "salience": marked("salience: less used or less connected"),
+    "cooc": marked("co-occurrence with the others"),
 }
+# Consolidation weighs how long ago it was used, too.
+CONSOLIDATED = marked("salience: less used, longer ago, or less connected")
+# What time is counted from depends on the recency that was asked for.
+TIMES = {
+    "access": marked("time: used or created longer ago"),
+    "activity": marked("time: its activity counts as less recent"),
+    "freshest": marked("time: neither its use nor its activity counts as that recent"),
+}
+UNKNOWN_TIME = marked("time: not known")
 
 
 def decorate(
     answer: dict[str, Any],
     here: Page,
     pool: Pool,
-    in_force: request.Request,
+    asked: tuple[request.Request, request.Request],
     found: Mapping[int, Highlights],
     archived: frozenset[int],
 ) -> dict[str, Any]:
     """The answer with what the search template needs beside it.
 
-    ``in_force`` is the same search without what the sliders vary, ``found`` the observations to
-    show of each result.
+    ``asked`` is the search as it was asked and the same without what the sliders vary, ``found``
+    the observations to show of each result.
     """
-    asked, results = pool.request, answer["results"]
-    words = Words(asked.query)
+    parameters, results = pool.request.parameters, answer["results"]
+    words = Words(pool.request.query)
     losers = answer.get("losers", [])[:LOSERS]
     rows = {row["id"]: row for row in pool.rows}
-    whole = search_steps.scale([rows[row["id"]] for row in results], asked.parameters)
-    before = whatif.ranks(pool, in_force) if _differs(pool, in_force) else {}
-    lacking = whatif.lacks(pool, asked.limit) if losers else {}
+    whole = search_steps.scale([rows[row["id"]] for row in results], parameters)
+    before = whatif.ranks(pool, asked[1]) if _differs(pool, asked[1]) else {}
     for rank, row in enumerate([*results, *losers], 1):
-        pooled = rows[row["id"]]
-        row["_rank"], row["_in_full"] = rank, rank <= IN_FULL
+        of_it = found.get(row["id"])
+        texts = [str(plain(o.content) or "") for o in of_it.shown] if of_it else []
+        name, in_full = str(row["name"] or ""), rank <= IN_FULL and rank <= len(results)
+        parts = words.parts(name, texts)
+        row["_rank"], row["_in_full"] = rank, in_full
         row["_url"] = here.url(f"/entity/{row['id']}")
-        row["_name"] = isolated(words.marked(named(row["name"], row["id"])))
-        row["_badges"] = _badges(row, answer, words, archived)
-        row["_move"] = _move(before[row["id"]] - rank) if before else None
-        row["_bar"] = search_steps.bar(pooled, asked.parameters, pool.strategy, whole)
-        row["_lack"] = _lack(lacking.get(row["id"]))
-        _add_observations(row, found.get(row["id"]), words, rank)
+        row["_titled"] = in_full and len(results) <= OBSERVED
+        room = (NAME if row["_titled"] else NAME_OF_MANY) if in_full else NAME_BELOW
+        row["_name"] = isolated(words.marked(light(named(name, row["id"]), room), parts))
+        row["_short"] = light(named(name, row["id"]), NAME_BELOW)
+        row["_type"] = light(str(row["entityType"] or ""), TYPE if in_full else TYPE_BELOW)
+        row["_badges"] = _badges(row, answer, words, parts, texts, archived)
+        row["_move"] = _move(before[row["id"]] - rank, not in_full) if before else None
+        if rank <= len(results):
+            row["_bar"] = search_steps.bar(rows[row["id"]], parameters, pool.strategy, whole)
+            _add_observations(row, of_it, words, rank, len(results))
+    if losers:
+        _add_lacks(losers, pool, rows)
+    answer["_factors"] = search_steps.titles()
     answer["_scale"] = number(whole)
     answer["_losers"] = losers
     answer["_last"] = results[-1] if results else None
     answer["_moved"] = sum(bool(row["_move"]) for row in results)
     answer["_varied"] = bool(before)
     search_form.add_links(answer, here)
-    search_form.add_form(answer, here, asked, in_force)
+    search_form.add_form(answer, here, *asked)
     return answer
 
 
@@ -81,9 +103,17 @@ def _differs(pool: Pool, in_force: request.Request) -> bool:
 
 
 def _badges(
-    row: dict[str, Any], answer: dict[str, Any], words: Words, archived: frozenset[int]
+    row: dict[str, Any],
+    answer: dict[str, Any],
+    words: Words,
+    parts: set[Phrase],
+    texts: Sequence[str],
+    archived: frozenset[int],
 ) -> list[dict[str, str]]:
-    """Why a result is among the candidates, and what to beware of: ``kind, text, title``."""
+    """Why a result is among the candidates, and what to beware of: ``kind, text, title``.
+
+    ``parts`` are the words that stand inside words of its name alone, ``texts`` its observations.
+    """
     found: list[dict[str, str]] = []
 
     def add(kind: str, text: str, title: str) -> None:
@@ -106,7 +136,11 @@ def _badges(
         add("good", _("exact name"), _("its name is what was asked for"))
     elif words.in_text(str(row["name"] or "")):
         add("good", _("in the name"), _("its name holds words of the query"))
-    if covered is not None and 1 - 1e-9 < covered < EXACT_NAME:
+    if parts:
+        add("good", _("part of the name"), _("a longer word of its name holds what was asked for"))
+    # a part counts as the word where no text has the word
+    every = covered is not None and 1 - 1e-9 < covered < EXACT_NAME
+    if every and not words.nowhere([str(row["name"] or ""), *texts]):
         add("good", _("every word"), _("its name and one observation hold every word of the query"))
     similarity = row["scoring"]["cosine_sim"]
     if similarity is not None and similarity < answer["confidence_floor"] and not covered:
@@ -122,12 +156,17 @@ def _badges(
 
 
 def _add_observations(
-    row: dict[str, Any], found: Highlights | None, words: Words, rank: int
+    row: dict[str, Any], found: Highlights | None, words: Words, rank: int, listed: int
 ) -> None:
-    shown, length = (SHOWN, LENGTH) if rank <= IN_FULL else (SHOWN_BELOW, LENGTH_BELOW)
-    kept = (found.shown if found else [])[:]
-    while len(kept) > shown:  # the nearest by meaning is never left out
-        del kept[-2 if kept[-1].nearest else -1]
+    if not row["_in_full"]:
+        shown, length = SHOWN_BELOW if rank <= OBSERVED else 0, LENGTH_BELOW
+    elif listed > OBSERVED:
+        shown, length = SHOWN_OF_MANY, LENGTH_OF_MANY
+    else:
+        shown, length = SHOWN, LENGTH
+    kept = found.shown[:] if found else []
+    while len(kept) > shown:  # the nearest by meaning is never left out for another
+        del kept[-2 if kept[-1].nearest and len(kept) > 1 else -1]
     row["_shown"] = [
         {
             "html": words.marked(words.around(str(plain(o.content) or ""), length)),
@@ -138,38 +177,58 @@ def _add_observations(
     row["_more"] = (found.total if found else 0) - len(kept)
 
 
-def _lack(lack: whatif.Lack | None) -> dict[str, Any] | None:
-    """What a candidate lacked, in the visitor's language."""
-    if lack is None:
-        return None
-    return {
-        "factor": _(LACKED[lack.factor]),
-        "own": number(lack.own),
-        "needed": number(lack.needed),
-        "would_be": number(lack.would_be),
-        "enough": lack.enough,
-    }
+def _add_lacks(
+    losers: Sequence[dict[str, Any]], pool: Pool, rows: Mapping[int, dict[str, Any]]
+) -> None:
+    """Add to each loser its factors and what it lacked, in the visitor's language."""
+    lacking = whatif.lacks(pool, pool.request.limit)
+    for row in losers:
+        lack, pooled = lacking.get(row["id"]), rows[row["id"]]
+        row["_factors"] = search_steps.factors(pooled, pool.request.parameters)
+        row["_lack"] = lack and {
+            "factor": lacked(lack.factor, pool.request, pooled["temporal_factor"] is not None),
+            "own": number(lack.own),
+            "needed": number(lack.needed),
+            "would_be": number(lack.would_be),
+            "enough": lack.enough,
+        }
 
 
-def _move(places: int) -> dict[str, str] | None:
+def lacked(factor: str, asked: request.Request, has_time: bool) -> str:
+    """What it means to lack a factor in this search, of a candidate whose time is known or not."""
+    if factor == "time":
+        return _(TIMES[asked.recency] if has_time else UNKNOWN_TIME)
+    if factor == "salience" and asked.consolidation:
+        return _(CONSOLIDATED)
+    return _(LACKED[factor])
+
+
+def _move(places: int, briefly: bool) -> dict[str, str] | None:
     """How far a result moved up against what is in force: an arrow, and the same in words."""
     if not places:
         return None
-    if places > 0:
+    up, far = places > 0, abs(places)
+    if briefly:
+        said = (
+            ngettext("%(n)s place higher", "%(n)s places higher", far)
+            if up
+            else ngettext("%(n)s place lower", "%(n)s places lower", far)
+        )
+    elif up:
         said = ngettext(
             "%(n)s place higher than with what is in force",
             "%(n)s places higher than with what is in force",
-            places,
+            far,
         )
     else:
         said = ngettext(
             "%(n)s place lower than with what is in force",
             "%(n)s places lower than with what is in force",
-            -places,
+            far,
         )
-    count = number(abs(places))
+    count = number(far)
     return {
-        "kind": "up" if places > 0 else "down",
-        "arrow": ("▲" if places > 0 else "▼") + count,
+        "kind": "up" if up else "down",
+        "arrow": ("▲" if up else "▼") + count,
         "text": said % {"n": count},
     }

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from .. import request
 from ..config import FUSIONS, MODES, RECENCIES, STRATEGIES
 from ..i18n import gettext as _
-from ..i18n import marked as marked_string
+from ..i18n import marked
 from ..routing import STRATEGIES as WEIGHTS
 from .common import Page
 
@@ -19,8 +19,8 @@ FORM_FIELDS = ("q", "type", "limit", "mode", "recency", "fusion", "as_of", "incl
 VARIED = ("beta_sal", "gamma", "strategy")
 # name, sign, title, and the end of the slider
 SLIDERS = (
-    ("beta_sal", "β", marked_string("Salience"), 2.0),
-    ("gamma", "γ", marked_string("Co-occurrence"), 0.2),
+    ("beta_sal", "β", marked("Salience"), 2.0),
+    ("gamma", "γ", marked("Co-occurrence"), 0.2),
 )
 
 
@@ -47,7 +47,9 @@ def add_links(answer: dict[str, Any], here: Page) -> None:
 def add_form(
     answer: dict[str, Any], here: Page, asked: request.Request, in_force: request.Request
 ) -> None:
-    """Add the values of both forms; ``in_force`` is the search without what the sliders vary."""
+    """Add the values of both forms: of the search as it was asked, whose strategy another may have
+    replaced. ``in_force`` is the same search without what the sliders vary.
+    """
     args = {k: v for k, v in here.given.items() if k not in ("explain", "search_id")}
     answer["_given"] = here.given
     answer["_opened"] = bool(set(args) & set(FORM_FIELDS) - {"q"})
@@ -84,10 +86,17 @@ def _slider(
     value, default = getattr(asked.parameters, name), getattr(in_force.parameters, name)
     return {
         **{"name": name, "sign": sign, "title": title},
-        "max": f"{max(top, value, default):.10g}",
-        "value": f"{value:.10g}",
-        "default": f"{default:.10g}",
+        "max": _exact(max(top, value, default)),
+        "value": _exact(value),
+        "default": _exact(default),
+        "value_text": f"{value:.4g}",
+        "default_text": f"{default:.4g}",
     }
+
+
+def _exact(value: float) -> str:
+    """A number that a form sends back as it was: rounded, it would count as another one."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def _strategy_text(name: str) -> str:

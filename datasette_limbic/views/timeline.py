@@ -92,7 +92,7 @@ def picture(found: dict[str, Any], now: str, as_of: str | None = None) -> dict[s
 def outside(found: dict[str, Any]) -> list[str]:
     """Sentences about what the picture does not show."""
     said = []
-    for name in ("later", "unreadable"):
+    for name in ("earlier", "later", "unreadable"):
         counts = found[name]
         observations = counts["observations"] + counts["ended_observations"]
         relations = counts["relations_begun"] + counts["relations_ended"]
@@ -105,7 +105,9 @@ def outside(found: dict[str, Any]) -> list[str]:
         if not parts:
             continue
         what = ", ".join(parts)
-        if name == "later":
+        if name == "earlier":
+            said.append(_("Dated long ago, so not shown here: %(what)s.") % {"what": what})
+        elif name == "later":
             said.append(_("Dated after today, so not shown here: %(what)s.") % {"what": what})
         else:
             said.append(_("Of no known time, so not shown here: %(what)s.") % {"what": what})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from datasette.app import Datasette
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, connection, permissions
+from .. import compat, connection, lately, permissions
 from ..errors import NotAllowed, NotRecorded, NotWritable
 from ..i18n import gettext as _
 
@@ -57,8 +57,14 @@ async def written(
     here: Page, function: Callable[[sqlite3.Connection], T], undone: str = UNCHANGED
 ) -> T:
     """``function`` on the connection that writes. Raises NotRecorded where it cannot."""
+
+    def write(conn: sqlite3.Connection) -> T:
+        answer = function(conn)  # commits
+        lately.forget(conn)  # who has just changed something wants to see it
+        return answer
+
     try:
-        return await compat.execute_write(here.db, function)
+        return await compat.execute_write(here.db, write)
     except sqlite3.Error as error:
         raise unwritten(here, error, undone) from error
 

@@ -13,6 +13,7 @@ from browser_helpers import CHROMIUM, SIZES, WAYS, Visitor, serving
 from datasette.utils import tilde_encode
 from empty_memory import empty_memory
 from insights_helpers import reflected
+from npm_packages import lacking
 from odd_memory import odd_memory
 from test_views_tuning import SIGNAL, memory
 
@@ -54,7 +55,10 @@ def edited(demo_master: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    try:
+        from playwright import sync_api
+    except ImportError:
+        lacking("Playwright is not installed")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM,

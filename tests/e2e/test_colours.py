@@ -29,17 +29,26 @@ def test_a_chart_in_the_colours_of_its_reader(scheme: str, chromium: Any, server
     """Forced colours: text as plain as all other, and the legend shows what the bars show."""
     someone = Visitor(chromium, server, "desktop", forced_colors="active", color_scheme=scheme)
     page = someone.page
-    someone.go("/odd/-/limbic/entity/1")
+    someone.go("/odd/-/limbic/entity/4")
     ink, paper = style(page, "body", "color"), style(page, "body", "backgroundColor")
     assert ink != paper
+    assert style(page, ".limbic-timeline text", "fill") == ink
+    assert style(page, ".limbic-timeline .limbic-lane", "fill") == ink
+    for kind, colour in (("observations", ink), ("ended_observations", paper)):
+        assert style(page, f".limbic-key.limbic-in-{kind}", "backgroundColor") == colour
+        assert style(page, f".limbic-key.limbic-in-{kind}", "borderTopColor") == ink
+        bar = f".limbic-timeline rect.limbic-in-{kind}"
+        assert style(page, bar, "fill") == colour
+        assert style(page, bar, "fillOpacity") == "1"
+        assert style(page, bar, "stroke") == ink
+    for kind, colour in (("now", ink), ("full", paper)):
+        assert style(page, f".limbic-partners rect.limbic-{kind}", "fill") == colour
+    someone.go("/odd/-/limbic")
     assert style(page, ".limbic-chart text", "fill") == ink
     for kind, colour in (("searched", ink), ("opened", paper)):
         assert style(page, f".limbic-key.limbic-{kind}", "backgroundColor") == colour
-        assert style(page, f".limbic-key.limbic-{kind}", "borderTopColor") == ink
         assert style(page, f".limbic-chart rect.limbic-{kind}", "fill") == colour
     assert style(page, ".limbic-chart rect.limbic-opened", "stroke") == ink
-    for kind, colour in (("now", ink), ("full", paper)):
-        assert style(page, f".limbic-partners rect.limbic-{kind}", "fill") == colour
     someone.done()
 
 

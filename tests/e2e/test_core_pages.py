@@ -29,7 +29,8 @@ def sql_rows(page: Any) -> list[tuple[int, str]]:
 
 
 def test_this_ranking_as_sql(desktop: Visitor, server: str) -> None:
-    for extra in ("", "&strategy=limbic", "&type=Servicio", "&mode=text", "&fusion=document"):
+    # each statement of its own: found by both ways or by text alone, filtered, fused otherwise
+    for extra in ("&fusion=document", "&strategy=limbic&type=Servicio", "&mode=text"):
         expected = fetch(server, f"/demo/-/limbic/search.json?{ASKED}{extra}")["results"]
         desktop.go(f"/demo/-/limbic/search?{ASKED}{extra}")
         desktop.follow(desktop.page.get_by_role("link", name="This ranking as SQL"))

@@ -46,6 +46,17 @@ def test_apply_set_and_roll_back(chromium: Any, served: str, tuned: Path) -> Non
     assert region.get_by_role("columnheader").all_inner_texts() == ["0.01", "0.1"]
     assert region.locator("tbody td").count() == 4
     assert picture.locator("> rect").count() == 4
+    # a cell is the deeper, the higher it is, and no sheet makes all of them alike
+    depths = picture.locator("> rect").evaluate_all(
+        "all => all.map(e => [+getComputedStyle(e).fillOpacity,"
+        " +e.querySelector('title').textContent.match(/: ([0-9.]+)/)[1]])"
+    )
+    assert len({depth for depth, _ in depths}) > 1
+    assert sorted(depths) == sorted(depths, key=lambda each: each[1])
+    [fill] = set(
+        picture.locator("> rect").evaluate_all("all => all.map(e => getComputedStyle(e).fill)")
+    )
+    assert fill not in ("none", "rgb(0, 0, 0)")
     # marks lie upon their cells
     for mark in ("in-force", "best"):
         box = picture.locator(f".limbic-mark-{mark}").bounding_box()

@@ -8,6 +8,16 @@ from urllib.parse import quote
 from browser_helpers import BROWSER, NOW, SIZES, Visitor, cards, fetch
 
 pytestmark = BROWSER
+LOSERS = 20
+"""Most of those below the last place that a page of results lists."""
+# Heads of the columns of an entity over time, and what they are in its JSON.
+NAMES = {
+    "Observations": "observations",
+    "Ended since": "ended_observations",
+    "Relations begun": "relations_begun",
+    "Relations ended": "relations_ended",
+    "Accesses": "accesses",
+}
 
 
 def walk(someone: Visitor) -> None:
@@ -26,7 +36,10 @@ def walk(someone: Visitor) -> None:
     page.wait_for_url("**explain=1*")
     someone.check()
     rows = page.locator("section table tbody tr")
-    assert rows.count() == found["candidates"] - len(found["results"])
+    left = found["candidates"] - len(found["results"])
+    assert left > LOSERS
+    assert rows.count() == LOSERS
+    assert page.get_by_text(f"The first {LOSERS} are listed").is_visible()
     someone.follow(page.get_by_role("link", name="Hide the rest"))
     first = page.locator(".limbic-card h3 a").first
     name = first.inner_text()
@@ -106,14 +119,14 @@ def test_a_walk_through_the_imports(walker: Visitor) -> None:
 
 
 def test_signals_of_an_entity(walker: Visitor) -> None:
-    """The picture, what it says in words, the same as a table, and on to a partner."""
+    """The picture over time, what it says in words, the same as a table, and on to a partner."""
     someone = walker
     page = someone.page
     path = f"/demo/-/limbic/entity/4?now={quote(NOW)}"
-    found = fetch(walker.server, path.replace("/4?", "/4.json?"))["signals"]
+    found = fetch(walker.server, path.replace("/4?", "/4.json?"))
     someone.go(path)
     someone.check()
-    picture = page.get_by_role("img", name=re.compile("Accesses per week .* weeks, from "))
+    picture = page.get_by_role("img", name=re.compile("Over time From .* observations"))
     for width in someone.sizes():
         box = picture.bounding_box()
         assert box["x"] >= 0, width
@@ -123,29 +136,39 @@ def test_signals_of_an_entity(walker: Visitor) -> None:
             "all => all.map(e => e.getBoundingClientRect().height)"
         )
         assert min(sizes) >= 10, width
-    weeks = [week for week in found["weeks"] if week["accesses"]]
-    assert picture.locator("g").count() == len(weeks) > 0
-    table = page.get_by_role("table").filter(has_text="Week of")
-    assert not table.is_visible()
-    page.get_by_text("Week by week").click()
-    table.wait_for()
-    cells = table.locator("tbody tr").evaluate_all(
-        "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
-    )
-    assert cells == [
-        [week["week"], *(str(week[k]) for k in ("accesses", "searched", "opened"))]
-        for week in reversed(weeks)
+    bins = [
+        counts
+        for each in found["timeline"]["bins"]
+        if any(counts := [each[name] for name in NAMES.values()])
     ]
+    assert picture.locator("g").count() == len(bins) > 0
+    table = page.get_by_role("table").filter(has_text="When")
+    assert not table.is_visible()
+    page.get_by_text("The same as a table").click()
+    table.wait_for()
+    heads = table.locator("thead th").all_inner_texts()[1:]
+    cells = table.locator("tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].slice(1).map(c => +c.innerText))"
+    )
+    # a column of nothing is left out
+    kept = [i for i, name in enumerate(NAMES) if name in heads]
+    assert heads == [list(NAMES)[i] for i in kept]
+    assert cells == [[row[i] for i in kept] for row in reversed(bins)]
+    assert sum(map(sum, bins)) == sum(map(sum, cells))
     someone.check()
+    weeks = found["signals"]["weeks"]
+    searched, opened = (sum(week[k] for week in weeks) for k in ("searched", "opened"))
+    said = f"{searched} found by a search, {opened} opened by name."
+    assert page.get_by_text(said).is_visible()
     partners = page.locator(".limbic-partners a")
-    assert partners.all_inner_texts() == [p["name"] for p in found["co_occurrences"]]
+    assert partners.all_inner_texts() == [p["name"] for p in found["signals"]["co_occurrences"]]
     for width in someone.sizes():
         wide = page.locator(".limbic-partners .limbic-full").evaluate_all(
             "all => all.map(e => e.getBoundingClientRect().width)"
         )
         assert wide == sorted(wide, reverse=True), width
     someone.follow(partners.first)
-    assert page.url.endswith(f"/entity/{found['co_occurrences'][0]['id']}")
+    assert page.url.endswith(f"/entity/{found['signals']['co_occurrences'][0]['id']}")
 
 
 def test_a_walk_of_maintenance(walker: Visitor) -> None:
