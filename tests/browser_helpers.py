@@ -238,11 +238,12 @@ def focus(page: Any) -> dict[str, Any]:
     """What has the focus: whether it is ours, and whether that can be seen."""
     found: dict[str, Any] = page.evaluate(
         """() => { const e = document.activeElement, s = getComputedStyle(e);
-        // a node of a picture is ringed by its own circle
-        const ring = e.matches('svg a') && getComputedStyle(e.querySelector('circle'));
+        // a node of a picture is ringed by a circle of its own, thicker than any other
+        const ringed = () => [...e.querySelectorAll('circle')].map(c => getComputedStyle(c))
+          .some(c => c.stroke !== 'none' && parseFloat(c.strokeWidth) >= 3);
         return {tag: e.tagName, name: e.name || e.innerText || '', order: e.dataset.order,
           ours: !!e.closest('main'), box: e.getBoundingClientRect().width,
-          shown: ring ? ring.stroke !== 'none' && parseFloat(ring.strokeWidth) >= 2
+          shown: e.matches('svg a') ? ringed()
             : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
           html: e.outerHTML.slice(0, 120)}; }"""
     )

@@ -25,7 +25,7 @@ PAGES: dict[str, set[str]] = {
         *("Overview", "Search", "Hide the rest", "This ranking as SQL"),
     },
     "entity": {"as_of", "row"},
-    "near it": {"hops", "limit"},
+    "near it": {"hops", "co_occurrence", "archived", "the entity"},
     "map": {"The picture as a table"},
     "one import": set(),
     "maintenance": {"compare", "proposal", "Facets, filters, CSV"},
