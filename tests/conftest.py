@@ -50,6 +50,13 @@ def _has_room(folder: Path) -> bool:
     return programs and shutil.disk_usage(folder).free > 4 << 30
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    # for .ci/run: whether a run in which tests failed went to its end (1)
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("limbic/ended", int(exitstatus))
+
+
 def pytest_collection_finish() -> None:
     # Thousands of tests, and all that they import, are there to stay: looking through them at
     # every full collection is a twentieth of the time.
