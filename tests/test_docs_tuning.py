@@ -24,6 +24,8 @@ from datasette_limbic.tuning import (
 )
 from datasette_limbic.tuning.labels import POLICY, VERSION
 
+pytestmark = pytest.mark.slow  # the same on any Python
+
 PAGE = (DOCS / "tuning.md").read_text("utf-8")
 NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d,]*\.\d+(?![\w.])")
 

@@ -20,6 +20,8 @@ from datasette_limbic.actions.acting import act
 from datasette_limbic.health.looks import HUB_DEGREE, looks
 from datasette_limbic.views import import_display
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 ACTOR = {"id": "root"}
 DEMO = (
     "", "/search", "/search?q=geocoder&explain=1", "/search?q=xyzzy", "/entity/{id}",

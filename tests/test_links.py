@@ -23,6 +23,8 @@ from view_helpers import (
 from datasette_limbic import connection
 from datasette_limbic.views import jump
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 
 async def test_menu_leads_to_each_memory_and_to_no_other_database(
     demo_db: Path, empty_db: Path, make_datasette: Any

@@ -33,6 +33,8 @@ from datasette_limbic.actions import log
 from datasette_limbic.actions.acting import act
 from datasette_limbic.errors import BadParameter, NotAMemory, UnknownChange
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 SECRET = "Maps are drawn by hand in Oslo"
 
 

@@ -17,6 +17,8 @@ from datasette_limbic.reports.queries import queries
 from datasette_limbic.schema import REPORTED_TABLES
 from datasette_limbic.views.consolidation import NOTHING, TITLES
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 NOW = "2026-11-29 12:00:00"
 
 

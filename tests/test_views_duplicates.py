@@ -23,6 +23,8 @@ from datasette_limbic.reports.queries import queries
 from datasette_limbic.views import duplicates, duplicates_display, working
 from datasette_limbic.views.duplicates_display import PAIR_STEPS, SHOWN, Budget, marked, scores
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'text' said here"
 
 

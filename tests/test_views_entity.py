@@ -14,6 +14,8 @@ from view_helpers import as_actor, base, get, get_json, links, text_of, write
 from datasette_limbic import connection, scoring, serving, signals
 from datasette_limbic.reports import keeping
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 
 def entity_id(path: Path, name: str) -> int:
     conn = connection.connect(path, readonly=True)

@@ -16,6 +16,8 @@ from view_helpers import as_actor, base, digest, get, get_json, links, text_of
 
 from datasette_limbic import health
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 ROOT = {"id": "root"}
 
 

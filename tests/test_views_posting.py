@@ -30,6 +30,8 @@ from datasette_limbic import recorder, serving, write_behind
 from datasette_limbic.request import ARGUMENTS
 from datasette_limbic.scoring import Parameters
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 OWN = {"recorded", "search_id"}
 Q = "who fixed the geocoder"
 ARGUMENT_SETS: list[dict[str, Any]] = [

@@ -27,6 +27,8 @@ from datasette_limbic import connection
 from datasette_limbic.request import ARGUMENTS
 from datasette_limbic.search import search
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 NOW = "2026-11-29 12:00:00"
 
 

@@ -14,6 +14,8 @@ from datasette_limbic import connection
 from datasette_limbic.actions import splitting
 from datasette_limbic.reports.splits import propose_entity_split
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 
 @pytest.fixture
 def split_db(path: Path) -> Path:

@@ -17,6 +17,8 @@ from datasette_limbic.actions.acting import act
 from datasette_limbic.insights.reflecting import reflect
 from datasette_limbic.reports import keeping
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 SIZES = {"small": 60, "large": 600}
 HUB, MANY = 1, 2
 SHAPES = 3

@@ -44,6 +44,8 @@ from datasette_limbic.tuning import state, versions
 from datasette_limbic.tuning.ranges import parse_range
 from datasette_limbic.views import apart, retuning, working
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 # four pairs: the grid is worked out in no time
 RANGES = {"beta_sal_range": "0.5,1.5", "gamma_range": "0.01,0.1"}
 SMALL = "?beta_sal_range=0.5,1.5&gamma_range=0.01,0.1"

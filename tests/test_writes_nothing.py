@@ -21,6 +21,8 @@ from datasette_limbic.insights.reflecting import reflect
 from datasette_limbic.search import LIMBIC
 from datasette_limbic.views import ROUTES
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 SEARCH = "search?q=who+fixed+the+geocoder"
 # Every route by what follows /{database}/-/limbic in its pattern: paths with arguments. {uid} is
 # a logged search and {id} one of its results. Where a route takes POST alone, GET is refused.
