@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +16,8 @@ import pytest
 from test_graph_communities import FILL, LINK, cliques, fill, star
 from view_helpers import base, get, get_json, links, rows, text_of, write
 
-from datasette_limbic import times
+from datasette_limbic import connection, times
+from datasette_limbic.config import Settings
 from datasette_limbic.graph import communities, full_map
 from datasette_limbic.views import apart, graph, graph_found, graph_full
 from datasette_limbic.views.common import Page
@@ -492,6 +494,18 @@ async def test_the_full_map_is_made_once(
     refused = await get(datasette, url + "?depth=1")
     assert refused.status_code == 400
     assert "unknown argument depth" in text_of(refused.text)
+
+
+def test_who_asks_at_the_end_of_a_reading_gets_the_same(demo_db: Path) -> None:
+    """Between the end of it and the moment that it is remembered for all."""
+    with closing(connection.connect(demo_db)) as conn:
+        asked = (-1, str(demo_db), None)
+        found = graph_found._read(conn, Settings(), asked)
+        assert graph_found._read(conn, Settings(), asked) is found
+        conn.execute("update entities set archived_at = '2026-01-01' where id = 1")
+        conn.commit()
+        anew = graph_found._read(conn, Settings(), asked)
+        assert len(anew.whole) == len(found.whole) - 1
 
 
 async def test_a_memory_that_is_written_to_all_the_time(

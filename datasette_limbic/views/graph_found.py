@@ -89,6 +89,8 @@ class Found:
 
 _found: OrderedDict[int, Found] = OrderedDict()
 """The last of each database, by its token."""
+_read_last: WeakValueDictionary[int, Found] = WeakValueDictionary()
+"""The same from the moment it is read: of the one thread that reads."""
 
 
 async def state(here: Page) -> Hashable:
@@ -134,13 +136,17 @@ def _read(conn: sqlite3.Connection, settings: Settings, asked: Any) -> Found:
     number, path, last = asked
     # of before it is read: what is written meanwhile has it read again
     mark = _state(number, path)
+    # who asked at the very end of a reading need not wait for another
+    if (known := _read_last.get(number)) is not None and known.holds(mark):
+        return known
     now = times.now_sql()
     found = whole.read(conn, now, settings)
     if last is not None and last.whole.links == found.links:
         first = communities.moved(last.first, last.whole, found)
     else:
         first = atlas.first_parts(found)
-    return Found(mark, now, found, first)
+    made = _read_last[number] = Found(mark, now, found, first)
+    return made
 
 
 async def sheet(here: Page, entity: int | None = None, level: int = 1) -> tuple[Drawn, str | None]:
