@@ -133,9 +133,9 @@ def _mark_reviewed(database: str, actor: str | None, as_json: bool, settings: Se
             "the report first, then mark it as looked through"
         )
     with closing(connection.connect(database, settings=settings)) as conn:
-        marked = mark_reviewed(conn, by(actor))
+        found = mark_reviewed(conn, by(actor))
     if as_json:
-        click.echo(json_text({"reviewed": marked}))
+        click.echo(json_text({"reviewed": found}))
     else:
-        who = f" by {line(marked['by'], 80)}" if marked["by"] else ""
-        click.echo(f"Marked as looked through{who}, {marked['at']} UTC.")
+        who = f" by {line(found['by'], 80)}" if found["by"] else ""
+        click.echo(f"Marked as looked through{who}, {found['at']} UTC.")
