@@ -154,6 +154,13 @@ def render_cell(
 
 
 @hookimpl
+def limbic_retrievers() -> Any:
+    from .retrieval import builtin
+
+    return builtin.RETRIEVERS
+
+
+@hookimpl
 def register_commands(cli: Any) -> None:
     from .cli import limbic
 

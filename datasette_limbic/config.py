@@ -129,6 +129,47 @@ class Settings:
         default=None,
         metadata={"help": "cosine below which the best hit is no match: a number, or one by model"},
     )
+    retriever: str = field(
+        default="auto",
+        metadata={
+            "help": "what brings the candidates: vec0, memory, approximate, postgres, or one of a "
+            "plugin; auto is the fastest that the file has"
+        },
+    )
+    vectors_in_memory_mb: int = field(
+        default=512,
+        metadata={
+            "help": "megabytes that one process may keep of vectors and of the approximate index; "
+            "0: none"
+        },
+    )
+    postgres_dsn: str = field(
+        default="",
+        repr=False,
+        metadata={
+            "help": "the PostgreSQL server of the retriever postgres, as libpq names it: a secret; "
+            "empty: the environment variable LIMBIC_POSTGRES_DSN"
+        },
+    )
+    postgres_schema: str = field(
+        default="limbic",
+        metadata={"help": "schema on that server; it holds this memory and no other"},
+    )
+    postgres_timeout_ms: int = field(
+        default=1500,
+        metadata={"help": "time after which a search gives that server up and looks here"},
+    )
+    postgres_partitions: int = field(
+        default=8,
+        metadata={"help": "partitions of the tables that sync makes there; 0: plain tables"},
+    )
+    postgres_ef_search: int = field(
+        default=0,
+        metadata={
+            "help": "candidates that each index there looks through: the more, the fewer are "
+            "missed, and the longer it takes; 0: five to ten times those wanted"
+        },
+    )
     knn_time_limit_ms: int = field(
         default=5000, metadata={"help": "time after which vector search gives way to text search"}
     )
@@ -245,6 +286,10 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "recency_half_life_days": (0.01, 1e6, False),
     "insight_half_life_days": (0.01, 1e6, False),
     "knn_time_limit_ms": (1, 600_000, True),
+    "vectors_in_memory_mb": (0, 1_000_000, True),
+    "postgres_timeout_ms": (1, 600_000, True),
+    "postgres_partitions": (0, 256, True),
+    "postgres_ef_search": (0, 1000, True),
     "baseline_share": (0, 1, False),
     "d_max": (1, MAX_D_MAX, True),
 }
@@ -281,6 +326,20 @@ def _checked(key: str, value: Any) -> Any:
         return None if value is None else number(key, value, -1, 1)
     if key in ("query_prefix", "passage_prefix") and not isinstance(value, str):
         raise BadParameter(f"{key} is {_short(value)}: use text")
+    if key == "retriever" and not (isinstance(value, str) and value):
+        raise BadParameter(f"{key} is {_short(value)}: use the name of a retriever, or auto")
+    if key == "postgres_dsn":
+        if not isinstance(value, str):
+            # without the value: it may hold a password
+            raise BadParameter(f'{key} is no text: write it in quotes, or as {{"$env": "NAME"}}')
+        return value
+    if key == "postgres_schema" and not (
+        isinstance(value, str)
+        and 0 < len(value.encode("utf-8", "replace")) < 64
+        and value.isprintable()
+        and not value.startswith("pg_")
+    ):
+        raise BadParameter(f"{key} is {_short(value)}: use a name of up to 63 letters")
     if key == "model" and not (value is None or isinstance(value, str)):
         raise BadParameter(f"{key} is {_short(value)}: use the id or alias of an llm model")
     return value

@@ -83,15 +83,21 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
     cache and the map. Returns the reason why vectors cannot be used, or None.
     """
     from . import embedding, report_settings, sql_functions
+    from .config import Settings
+    from .retrieval import functions
 
+    settings = settings or Settings()
     missing = load_vec(conn)
     conn.execute(f"pragma mmap_size={MMAP_SIZE}")
     conn.execute(f"pragma cache_size=-{CACHE_KIB}")
+    embed = embedding.sql_embedder(conn, settings=settings)
     sql_functions.register(
         conn,
         settings=settings,
-        embed=embedding.sql_embedder(conn, settings=settings),
+        embed=embed,
         threshold=report_settings.sql_threshold(conn),
+        nearest=functions.sql_nearest(conn, settings, embed),
+        hits=functions.sql_hits(conn, settings),
     )
     return missing
 

@@ -170,3 +170,7 @@ class NotEmbedded(LimbicError, RuntimeError):
     """The model failed, so the action was not begun."""
 
     status = 503
+
+
+class RetrieverFailed(LimbicError, RuntimeError):
+    """A retriever could not bring candidates: its server is gone, its index cannot be read."""

@@ -116,6 +116,16 @@ def m005_actions(db: Database) -> None:
         db.execute(text)
 
 
+@migrations()
+def m006_retrieval(db: Database) -> None:
+    """Versions of the vectors, and what follows them: the approximate index, a server."""
+    for column in ("version", "changes_from"):
+        if column not in db["limbic_indexes"].columns_dict:
+            db.table("limbic_indexes").add_column(column, int, not_null_default=0)
+    for text in statements("retrieval"):
+        db.execute(text)
+
+
 def init(conn: sqlite3.Connection) -> list[str]:
     """Bring the database up to date. Returns the names of the migrations that ran now.
 

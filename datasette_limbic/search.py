@@ -12,8 +12,10 @@ from datasette.utils.sqlite import sqlite3
 
 from . import connection, embedding, schema, statement, text
 from .config import Settings
-from .errors import LimbicError, ModelMismatch, UnknownModel
+from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
+from .retrieval import choosing, functions
+from .retrieval.model import Retriever
 from .statement import Shape
 
 log = logging.getLogger("datasette_limbic")
@@ -33,6 +35,8 @@ class Pool:
     shape: Shape
     rows: list[dict[str, Any]]
     degraded: list[str]
+    retriever: str | None = None
+    """What brought the candidates; None where there was nothing to search for."""
 
     @property
     def strategy(self) -> str:
@@ -79,10 +83,11 @@ def rank(
     if shape.listing:
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")
-    rows, shape = _run(conn, request, shape, settings, reasons)
-    if shape.text and shape.cut and _cut_too_short(rows, request):
-        rows, shape = _run(conn, request, replace(shape, cut=False), settings, reasons)
-    return Pool(request, shape, rows, reasons)
+    rows, shape, by = _retrieve(conn, request, shape, settings, reasons)
+    if shape.text and shape.cut and not shape.hits and _cut_too_short(rows, request):
+        rows = _rows(conn, statement.build(replace(shape, cut=False)), request)
+        shape = replace(shape, cut=False)
+    return Pool(request, shape, rows, reasons, by)
 
 
 def answer(
@@ -127,6 +132,7 @@ def answer(
         "policy": policy,
         "candidates": len(rows),
         "degraded": "; ".join(pool.degraded) or None,
+        "retriever": pool.retriever,
         "confident": confident,
         "best_cosine_sim": best,
         "confidence_floor": floor,
@@ -216,35 +222,67 @@ def _vectors_unusable(conn: sqlite3.Connection, query: str, settings: Settings) 
     return None
 
 
-def _run(
+def _retrieve(
     conn: sqlite3.Connection,
     request: Request,
     shape: Shape,
     settings: Settings,
     reasons: list[str],
-) -> tuple[list[dict[str, Any]], Shape]:
-    """Run the statement; where vectors take too long, run it again with text alone."""
-    params = request.explained().named()
-    if shape.vectors:
+) -> tuple[list[dict[str, Any]], Shape, str | None]:
+    """Run the statement with the candidates of the first retriever that can bring them.
+
+    Where vectors take too long or cannot be read, run it with text alone.
+    """
+    if shape.listing:
+        return _rows(conn, statement.build(shape), request), shape, None
+    for retriever in choosing.choose(conn, settings, reasons):
+        if not shape.vectors and not retriever.finds_texts:
+            break  # the file's own text index it is, whatever would bring vectors
+        served = _served(shape, retriever)
         try:
+            retriever.prepare(conn, settings)
             with sqlite_timelimit(conn, settings.knn_time_limit_ms):
-                return _rows(conn, statement.build(shape), params), shape
+                rows = _rows(conn, statement.build(served), request)
+        except RetrieverFailed as error:
+            reasons.append(f"{error}; another retriever searched")
+            continue
         except sqlite3.OperationalError as error:
-            # vec0 says "chunks iter error" where SQLite was interrupted
-            # what the text statement would meet as well
-            shared = ("locked", "malformed", "user-defined", "no such")
-            if any(word in str(error) for word in shared):
+            failure = functions.failure()
+            if failure is not None:
+                reasons.append(f"{failure}; another retriever searched")
+                continue
+            if not shape.vectors:
                 raise
-            reasons.append(
-                f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
-                "searched (setting knn_time_limit_ms)"
-                if "interrupted" in str(error) or "chunks iter" in str(error)
-                else "the vector index cannot be read, so only text was searched: "
-                "run datasette limbic sync"
-            )
+            reasons.append(_without_vectors(error, settings))
             has_text = bool(text.fts_terms(request.query) or text.cjk_runs(request.query))
             shape = replace(shape, vectors=False, text=has_text)
-    return _rows(conn, statement.build(shape), params), shape
+            break
+        if note := retriever.note(conn, settings):
+            reasons.append(note)
+        return rows, served, retriever.name
+    return _rows(conn, statement.build(shape), request), shape, None
+
+
+def _served(shape: Shape, retriever: Retriever) -> Shape:
+    """The shape with the candidates of a retriever."""
+    return replace(
+        shape,
+        nearest=retriever.sql or statement.nearest_by(retriever.name),
+        hits=statement.hits_by(retriever.name) if retriever.finds_texts else None,
+    )
+
+
+def _without_vectors(error: sqlite3.OperationalError, settings: Settings) -> str:
+    """Why text alone was searched; raises what the text statement would meet as well."""
+    if any(word in str(error) for word in ("locked", "malformed", "user-defined", "no such")):
+        raise error
+    # vec0 says "chunks iter error" where SQLite was interrupted
+    if "interrupted" in str(error) or "chunks iter" in str(error):
+        return (
+            f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
+            "searched (setting knn_time_limit_ms)"
+        )
+    return "the vector index cannot be read, so only text was searched: run datasette limbic sync"
 
 
 def _cut_too_short(rows: Sequence[Mapping[str, Any]], request: Request) -> bool:
@@ -256,7 +294,8 @@ def _cut_too_short(rows: Sequence[Mapping[str, Any]], request: Request) -> bool:
     return found < pool and int(rows[0]["texts"]) >= statement.CUT_PER_CANDIDATE * pool
 
 
-def _rows(conn: sqlite3.Connection, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(conn: sqlite3.Connection, sql: str, request: Request) -> list[dict[str, Any]]:
+    params = request.explained().named()
     cursor = conn.execute(sql, {name: params[name] for name in statement.PARAMETERS})
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

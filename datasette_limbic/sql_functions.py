@@ -52,12 +52,15 @@ def register(
     settings: TypeSettings | None = None,
     embed: Embed | None = None,
     threshold: Callable[[str], int] | None = None,
+    nearest: Callable[..., str] | None = None,
+    hits: Callable[..., str] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
 
     `settings` answers for half-lives of entity types, `threshold` for the number of observations
     from which one is large (default of both: the documents' values); `embed` turns a text, for a
-    collection or None, into a vector blob (default: NULL).
+    collection or None, into a vector blob (default: NULL); `nearest` and `hits` call a retriever
+    (default: they find nothing).
     """
     from datasette_limbic.config import Settings
 
@@ -66,6 +69,8 @@ def register(
         "settings": settings,
         "embed": embed,
         "threshold": threshold or Settings().split_threshold,
+        "nearest": nearest or sql_values.nothing,
+        "hits": hits or sql_values.nothing,
     }
     for function in FUNCTIONS:
         if function.aggregate:
@@ -273,6 +278,28 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         "NULL for blank text, and where no model is to be had.",
         deterministic=False,
         needs="embed",
+    ),
+    SqlFunction(
+        "limbic_nearest",
+        "limbic_nearest(retriever, query, k[, type, include_archived])",
+        (3, 5),
+        sql_values.call,
+        "The entities nearest to a text as a JSON array of [id, cosine distance], by a retriever: "
+        "approximate, memory, or one of a plugin.",
+        "A NULL or blank query finds nothing: []. A NULL type is any.",
+        deterministic=False,
+        needs="nearest",
+    ),
+    SqlFunction(
+        "limbic_hits",
+        "limbic_hits(retriever, query, k)",
+        (3,),
+        sql_values.call,
+        "The texts that match a query best as a JSON array of [doc, score], by a retriever that "
+        "finds texts.",
+        "A NULL or blank query finds nothing: [].",
+        deterministic=False,
+        needs="hits",
     ),
     SqlFunction(
         "limbic_fts_query",

@@ -254,6 +254,16 @@ def threshold(find: Callable[[str], int], entity_type: Any) -> int | None:
     return None if name is None else find(name)
 
 
+def call(function: Callable[..., str], *args: object) -> str:
+    """What a retriever answers, as JSON."""
+    return function(*(None if arg == "" else arg for arg in args))
+
+
+def nothing(*args: object) -> str:
+    """Where there is no retriever."""
+    return "[]"
+
+
 def embed(embed: Embed | None, content: Any, collection: Any = None) -> bytes | None:
     words = _text(content, "text")
     if embed is None or words is None or not words.strip():

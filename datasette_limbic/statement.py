@@ -86,11 +86,31 @@ class Shape:
     fusion: str = "fused"
     cut: bool = True
     form: bool = False
+    nearest: str | None = None
+    """The common table ``nearest(x, d)``, of another retriever than vec0."""
+    hits: str | None = None
+    """The common table ``hits(doc, score)``, of a retriever that finds texts."""
 
 
 @cache
 def _query(name: str) -> str:
     return (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
+
+
+def nearest_vec0() -> str:
+    """``nearest`` by the vec0 table, in SQL alone."""
+    return _query("nearest")
+
+
+def nearest_by(retriever: str) -> str:
+    """``nearest`` of a retriever that a function calls."""
+    return _query("nearest_by").replace("{retriever}", retriever)
+
+
+def hits_by(retriever: str) -> str:
+    """``hits`` of a retriever that finds texts."""
+    sql = _query("hits_by").replace("{per_candidate}", str(CUT_PER_CANDIDATE))
+    return sql.replace("{retriever}", retriever)
 
 
 @lru_cache(maxsize=64)
@@ -108,12 +128,15 @@ def build(
         knn = _query("knn") if shape.vectors else NO_KNN
     if text is None:
         text = _query("fts") if shape.text else NO_TEXT
+    nearest = shape.nearest or _query("nearest")
     if shape.form:
-        knn = knn.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096, k", FORM_K)
+        nearest = nearest.replace("limbic_embed(:q)", FORM_VECTOR).replace("min(4096, k", FORM_K)
     sql = _query("search")
     for mark, piece in (
         ("/*knn*/", knn.strip()),
+        ("/*nearest*/", nearest.strip()),
         ("/*text*/", text.strip()),
+        ("/*hits*/", (shape.hits or _query("hits")).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
         ("/*runs*/", RUNS if shape.unspaced else ""),

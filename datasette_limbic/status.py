@@ -13,6 +13,7 @@ from .config import Settings
 from .index_state import index_state
 from .reports.review import review
 from .request import applied_parameters
+from .retrieval.state import retrieval
 from .signal_figures import signal_figures
 
 T = TypeVar("T")
@@ -156,6 +157,7 @@ def _vectors(conn: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
         "model": settings.model,
         "in_step": missing is None and all(s["in_step"] for s in state.values()),
         "collections": state,
+        "retrieval": retrieval(conn, settings) if missing is None else None,
     }
 
 

@@ -14,6 +14,7 @@ from datasette.utils.sqlite import sqlite3
 from . import vectors
 from .connection import vec_missing
 from .index_repair import repair_text_indexes
+from .retrieval import following
 from .schema import COLLECTIONS, has_reports, init, require_memory
 from .sync_job import Job
 from .sync_summary import CollectionSummary, SyncSummary
@@ -35,8 +36,11 @@ def sync(
 ) -> SyncSummary:
     """Embed what changed in both collections, prune what went, index the vectors, repair FTS.
 
+    What follows the vectors, an approximate index, is brought in step too.
+
     Then look again at the entities that changed: pairs alike, flags, topics (``reports.keep``),
-    unless ``reports`` is False.
+    unless ``reports`` is False. Last, where ``settings.retriever`` is ``postgres``, push to the
+    server what it lacks; what goes wrong there stands in ``pushed.problem``.
 
     The model is ``model``, else ``settings.model``, else the collection's own, else the other
     collection's, else the packaged one. ``full`` checks every text instead of those marked,
@@ -66,10 +70,15 @@ def sync(
         job.batch_size, job.progress, job.full = batch_size, progress, full
         job.usable = summary.vectors_missing is None
         summary.collections.append(job.run())
+    summary.retrieval = following.follow(conn, settings=settings, progress=progress)
     if reports:
         from .reports.keeping import keep  # numpy and scikit-learn, once there is something to do
 
         summary.reports = keep(conn, settings=settings, progress=progress, full=full)
+    if getattr(settings, "retriever", None) == "postgres":
+        from .retrieval.postgres.push import push  # psycopg, an extra
+
+        summary.pushed = push(conn, settings, progress)
     if repair:
         from .integrity import check
 

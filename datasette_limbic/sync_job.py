@@ -210,13 +210,15 @@ class Job:
         state = vectors.index_state(self.conn)[self.name]
         made = vectors.table_dimension(self.conn, self.name) is not None
         absent, left_over = vectors.differences(self.conn, self.name)
+        untrue = bool(state["indexed"] and row is not None and row[0] != state["indexed"])
         if (
-            (state["indexed"] and row is not None and row[0] != state["indexed"])
+            untrue
             or len(absent) >= REBUILD_FROM
             or (made and not state["stored"])
             or vectors.is_bloated(self.conn, self.name)
         ):
-            vectors.rebuild(self.conn, self.name)
+            changed = None if untrue else absent + left_over
+            vectors.rebuild(self.conn, self.name, changed=changed)
             self.summary.rebuilt = True
             return
         if left_over:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .integrity import Result
     from .repairing import Repaired
     from .reports.keeping import Kept
+    from .retrieval.postgres.push import PushSummary
 
 
 @dataclass
@@ -42,13 +43,18 @@ class SyncSummary:
     """What ``repair`` left alone, since only a person can decide."""
     reports: Kept | None = None
     """What was looked at again for the reports; None where that was not asked for."""
+    retrieval: list[str] = field(default_factory=list)
+    """What a person should know of the approximate index, such as that a rebuild is due."""
+    pushed: PushSummary | None = None
+    """What a server got; None where the retriever is not ``postgres``."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was brought in line."""
         repaired = any(not one.failed for one in self.repaired)
         kept = self.reports is not None and self.reports.entities > 0
-        return bool(self.text_added or self.text_removed or repaired or kept) or any(
+        pushed = self.pushed is not None and self.pushed.changed
+        return bool(self.text_added or self.text_removed or repaired or kept or pushed) or any(
             c.embedded or c.pruned or c.verified or c.rebuilt for c in self.collections
         )
 
@@ -76,10 +82,13 @@ class SyncSummary:
             lines.append(f"text index: {self.text_added} added, {self.text_removed} removed")
         else:
             lines.append("text index: in step")
+        lines += self.retrieval
         if self.vectors_missing:
             lines.append(f"no vector search: {self.vectors_missing}")
         if self.reports is not None:
             lines.append(self.reports.text())
+        if self.pushed is not None:
+            lines.append(self.pushed.text())
         for result in self.left:
             lines += ["", *result.lines()]
         return "\n".join(lines)

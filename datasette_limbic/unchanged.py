@@ -37,14 +37,14 @@ def unchanged(conn: sqlite3.Connection, key: Hashable, read: Callable[[], T]) ->
     ``key`` says what is read, with all that it depends on besides the database: settings, the
     day. Each caller gets a copy of its own.
     """
-    known = _state(conn)
+    known = state(conn)
     if known is None:
         return read()
-    number, state = known
+    number, found_state = known
     with _lock:
         before = _kept.get(number)
-        if before is None or before[0] != state:
-            before = _kept[number] = (state, {})
+        if before is None or before[0] != found_state:
+            before = _kept[number] = (found_state, {})
         _kept.move_to_end(number)
         while len(_kept) > CONNECTIONS:
             _kept.popitem(last=False)
@@ -61,7 +61,7 @@ def unchanged(conn: sqlite3.Connection, key: Hashable, read: Callable[[], T]) ->
     return answer
 
 
-def _state(conn: sqlite3.Connection) -> tuple[int, Hashable] | None:
+def state(conn: sqlite3.Connection) -> tuple[int, Hashable] | None:
     """The connection's number, and what changes with the database; None where it has none.
 
     A connection is known by the user_version of its own temporary database, which no other sees:

@@ -15,6 +15,7 @@ from datasette.utils.sqlite import sqlite3
 from .embedding import collection_info
 from .index_state import IndexState, differences, index_state, is_bloated
 from .llm_store import transaction
+from .retrieval import changes
 from .vec_tables import TABLES, count_rows, require_vec, table_dimension
 
 __all__ = [
@@ -129,12 +130,17 @@ def drop(conn: sqlite3.Connection, collection: str) -> None:
 
 
 def rebuild(
-    conn: sqlite3.Connection, collection: str, progress: Progress | None = None
+    conn: sqlite3.Connection,
+    collection: str,
+    progress: Progress | None = None,
+    *,
+    changed: Iterable[int] | None = None,
 ) -> list[dict[str, Any]]:
     """Make the vec0 table anew from llm's blobs, in one transaction.
 
-    The dimension is what most vectors have; nothing stored, no table. Returns what was
-    rejected, [{"id", "reason"}]. Raises VectorsUnavailable.
+    The dimension is what most vectors have; nothing stored, no table. ``changed`` are the items
+    that are not as they were in the table before; None: not known, so that whatever follows the
+    vectors begins anew. Returns what was rejected, [{"id", "reason"}]. Raises VectorsUnavailable.
     """
     require_vec(conn)
     table = TABLES[collection]
@@ -163,7 +169,14 @@ def rebuild(
                 done += len(batch)
                 if progress:
                     progress(done, info.count, collection)
-        _note(conn, collection, info.dimension if info else 0, built=True, rejected=rejected)
+        _note(
+            conn,
+            collection,
+            info.dimension if info else 0,
+            built=True,
+            rejected=rejected,
+            changed=changed,
+        )
     return rejected
 
 
@@ -183,6 +196,7 @@ def _note(
     rejected: list[dict[str, Any]],
     forget: Iterable[int] = (),
     built: bool = False,
+    changed: Iterable[int] | None = None,
 ) -> None:
     """Write the row of limbic_indexes: counts, and the rejected less those seen again."""
     row = conn.execute(
@@ -208,3 +222,7 @@ def _note(
             "built": built,
         },
     )
+    if built and changed is None:
+        changes.start_anew(conn, collection)
+    else:
+        changes.note(conn, collection, forget if changed is None else changed)

@@ -13,6 +13,7 @@ COMMANDS = {
     "import": ("import_", "import_command"),
     "export": ("export", "export_command"),
     "sync": ("sync", "sync_command"),
+    "index": ("index", "index_command"),
     "search": ("search", "search_command"),
     "record": ("record", "record_group"),
     "add": ("add", "add_command"),

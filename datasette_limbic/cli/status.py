@@ -10,6 +10,7 @@ import click
 from .. import connection, status
 from ..config import Settings
 from .common import reports_errors, takes_settings
+from .index import text as retrieval_text
 
 
 @click.command("status")
@@ -63,6 +64,8 @@ def as_text(found: dict[str, Any]) -> str:
                 else f"{state['pending']:,} pending: run 'datasette limbic sync'"
             )
         )
+    if vectors["retrieval"] is not None:
+        lines += retrieval_text(vectors["retrieval"])
     lines.append("parameters: " + ", ".join(f"{k} {v}" for k, v in found["parameters"].items()))
     if found["parameter_warning"]:
         lines.append(f"warning: {found['parameter_warning']}")

@@ -106,6 +106,8 @@ def sync_command(
     finally:
         conn.close()
     click.echo(json.dumps(summary.as_dict(), indent=2) if as_json else summary.text())
+    if summary.pushed is not None and summary.pushed.problem:
+        sys.exit(1)
 
 
 class _Bars(ExitStack):

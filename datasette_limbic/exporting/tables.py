@@ -71,16 +71,21 @@ SEQUENCE_COLUMNS = {"name": "TEXT", "seq": "INTEGER"}
 
 # Made again from the exported tables, or true of this file alone.
 DERIVED = (
+    "_limbic_ann_parts",
+    "_limbic_ann_segments",
     "_limbic_fts",
     "_limbic_fts_vocab",
     "_limbic_trigram",
+    "_limbic_vec_changes",
     "_limbic_vec_entities",
     "_limbic_vec_observations",
     "_limbic_guard",
     "_limbic_text_keys",
     "_llm_migrations",
     "_sqlite_migrations",
+    "limbic_approximate",
     "limbic_indexes",
+    "limbic_pushes",
     "limbic_report_pending",
     "limbic_reports",
     "limbic_stale",

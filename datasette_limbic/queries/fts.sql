@@ -13,17 +13,7 @@ kept as materialized (
     from terms window w as (order by df, pos))
   where total <= 10000 /*rarest*/
 ),
-hits as materialized (
-  select * from (select rowid as doc, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts
-    where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept)
-    /*cut*/)
-  union all
-  select rowid, bm25(_limbic_trigram) from _limbic_trigram
-  where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from (
-    select term from kept where df = 0 and length(term) > 4
-    /*runs*/))
-  /*short_runs*/
-),
+/*hits*/,
 -- the name and the best observation count; a long entity does not win by its length. Cut with
 -- room for those that are not live: to test and number them all would cost more
 best as (

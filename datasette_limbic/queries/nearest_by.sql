@@ -1,0 +1,6 @@
+-- k is raised by what may fall out afterwards: stale rows, and facts not valid then
+nearest as materialized (
+  select json_extract(value, '$[0]') as x, json_extract(value, '$[1]') as d
+  from p cross join json_each(limbic_nearest('{retriever}', :q, min(4096, k + invalid
+    + (select count(*) from limbic_stale where collection = 'entities')), typ, archived))
+)

@@ -1,0 +1,1 @@
+"""Retrieval: what turns a query into candidates, before the one statement that ranks them."""

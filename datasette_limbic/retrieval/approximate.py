@@ -1,0 +1,209 @@
+"""The retriever ``approximate``: compares codes of all vectors, then the best few exactly.
+
+Its tables are in the memory's own file. A process reads the codes once, some 350 bytes for a
+vector of 512 values; what changed since is compared exactly (``overlay``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from datasette.utils.sqlite import sqlite3
+
+from ..config import Settings
+from ..errors import RetrieverFailed
+from . import builds, changes
+from .base import Base, best
+from .builds import Build
+from .codes import WORD, Training
+from .held import Held, file_key
+from .model import Candidate, Retriever, Wanted
+from .overlay import COLLECTION, similarities
+
+if TYPE_CHECKING:
+    import numpy
+
+MEASURED_FOR = 30
+"""Results that ``shortlisted`` and ``rescored`` of a build are measured for: a search of ten."""
+GROWN = 2.0
+"""The vectors may become so many times those that training saw, or fewer by as much."""
+_BLOCK = 65_536
+_VOID = 65_535
+REBUILD = "run 'datasette limbic index FILE'"
+
+
+class Codes(Base):
+    """The codes of one build in memory."""
+
+    def __init__(self, build: Build, training: Training, found: builds.Segments) -> None:
+        import numpy
+
+        super().__init__(build.version, build.dimension, found.ids)
+        self.build, self.training, self.codes = build, training, found.codes
+        # word by word: so each step of ``differences`` runs through neighbouring memory
+        self.signs = numpy.ascontiguousarray(found.signs.T)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return int(self.codes.nbytes + self.signs.nbytes + self.ids.nbytes)
+
+    def differences(self, query: numpy.ndarray) -> numpy.ndarray:
+        """In how many bits each vector differs from the query: uint16, n."""
+        import numpy
+
+        asked = self.training.signs(query[None])[0]
+        found = numpy.zeros(len(self.ids), "u2")
+        words = numpy.empty(min(_BLOCK, len(self.ids)), "u8")
+        counts = numpy.empty(len(words), "u1")
+        for at in range(0, len(self.ids), _BLOCK):
+            there = slice(at, min(at + _BLOCK, len(self.ids)))
+            size = there.stop - at
+            for signs, word in zip(self.signs, asked, strict=True):
+                numpy.bitwise_xor(signs[there], word, out=words[:size])
+                numpy.bitwise_count(words[:size], out=counts[:size])
+                numpy.add(found[there], counts[:size], out=found[there])
+        return found
+
+    def shortlist(self, differences: numpy.ndarray, count: int) -> numpy.ndarray:
+        """Places of the ``count`` vectors that differ least, and of ties with the last."""
+        import numpy
+
+        most = WORD * self.training.words
+        # counting is several times as fast as partitioning, and takes the ties
+        held = numpy.cumsum(numpy.bincount(differences, minlength=most + 1)[: most + 1])
+        return numpy.flatnonzero(differences <= min(most, numpy.searchsorted(held, count)))
+
+    def along(self, query: numpy.ndarray, places: numpy.ndarray) -> numpy.ndarray:
+        """How similar the codes at these places are to the query, but for a scale: float32."""
+        import numpy
+
+        # not by BLAS: for so few rows its threads wait for each other longer than they work
+        rows, along = self.codes[places].astype("f4"), query @ self.training.axes
+        similar: numpy.ndarray = numpy.einsum("ij,j->i", rows, along)
+        return similar
+
+    def nearest(
+        self,
+        conn: sqlite3.Connection,
+        wanted: Wanted,
+        shortlisted: int | None = None,
+        rescored: int | None = None,
+    ) -> list[Candidate]:
+        """The nearest entities of those that were compared exactly."""
+        import numpy
+
+        query = numpy.frombuffer(wanted.vector, "<f4")
+        over = self.overlay(conn)
+        shortlisted, rescored = self.effort(wanted.k, shortlisted, rescored)
+        differences = self.differences(query)
+        keep = self.allowed(conn, wanted.entity_type, wanted.include_archived)
+        if keep is not None:
+            differences[~keep] = _VOID
+        if len(over.changed):
+            differences[numpy.isin(self.ids, over.changed)] = _VOID
+        places = self.shortlist(differences, shortlisted)
+        if len(places) > rescored:
+            similar = self.along(query, places)
+            places = places[numpy.argpartition(-similar, rescored)[:rescored]]
+        found = similarities(conn, self.ids[places].tolist(), query)
+        more = over.scores(query, wanted.entity_type, wanted.include_archived)
+        return best(
+            numpy.concatenate([found[0], more[0]]),
+            numpy.concatenate([found[1], more[1]]),
+            wanted.k,
+        )
+
+    def effort(
+        self, count: int, shortlisted: int | None = None, rescored: int | None = None
+    ) -> tuple[int, int]:
+        """Codes and vectors to compare for ``count`` results: as measured, and more of both where
+        more results are wanted."""
+        shortlisted = shortlisted or self.build.shortlisted or 200 * MEASURED_FOR
+        rescored = rescored or self.build.rescored or 10 * MEASURED_FOR
+        times = max(1.0, count / MEASURED_FOR)
+        rescored = max(count, int(rescored * times**0.8))
+        return max(rescored, int(shortlisted * times**0.7)), rescored
+
+
+def read(conn: sqlite3.Connection, build: Build) -> Codes:
+    """Read a build. Raises ValueError where it is damaged."""
+    training = builds.training(conn, build)
+    return Codes(build, training, builds.segments(conn, build, training.words))
+
+
+class Approximate(Retriever):
+    """Approximate search, where ``datasette limbic index`` has built an index for it."""
+
+    name = "approximate"
+
+    def __init__(self) -> None:
+        self.held: Held[Codes] = Held()
+
+    def unusable(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
+        if file_key(conn) is None:
+            return "this database is no file, so it has no approximate index"
+        build = builds.serving(conn)
+        if build is None:
+            return f"there is no approximate index: {REBUILD} --kind approximate"
+        needed = build.nbytes
+        if needed > settings.vectors_in_memory_mb << 20:
+            return (
+                f"the approximate index takes {needed >> 20:,} MB of memory and the setting "
+                f"vectors_in_memory_mb allows {settings.vectors_in_memory_mb:,}"
+            )
+        return self._out_of_step(conn, build)
+
+    def note(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
+        build = builds.serving(conn)
+        return None if build is None else due(conn, build)
+
+    def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
+        self._codes(conn, settings)
+
+    def nearest(
+        self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
+    ) -> Sequence[Candidate]:
+        return self._codes(conn, settings).nearest(conn, wanted)
+
+    def _codes(self, conn: sqlite3.Connection, settings: Settings) -> Codes:
+        build = builds.serving(conn)
+        if build is None:
+            raise RetrieverFailed(f"there is no approximate index: {REBUILD} --kind approximate")
+        try:
+            return self.held.get(
+                file_key(conn),
+                lambda codes: codes.build == build,
+                lambda: read(conn, build),
+                settings.vectors_in_memory_mb << 20,
+            )
+        except ValueError as error:
+            raise RetrieverFailed(f"{error}: {REBUILD}") from error
+
+    @staticmethod
+    def _out_of_step(conn: sqlite3.Connection, build: Build) -> str | None:
+        row = conn.execute(
+            "select model, dimension from limbic_indexes where collection = ?", [COLLECTION]
+        ).fetchone()
+        if row is None or tuple(row) != (build.model, build.dimension):
+            return f"the approximate index is of another model: {REBUILD}"
+        if changes.since(conn, COLLECTION, build.version) is None:
+            return "the approximate index is out of step: run datasette limbic sync"
+        return None
+
+
+def due(conn: sqlite3.Connection, build: Build) -> str | None:
+    """Why the index should be built anew, in a sentence; None where it is well."""
+    if build.recall is not None and build.recall < build.target_recall - 0.005:
+        return (
+            f"the approximate index finds {build.recall:.1%} of the nearest, short of the "
+            f"{build.target_recall:.1%} that were asked for"
+        )
+    times = build.vectors / max(1, build.trained_on)
+    if not 1 / GROWN <= times <= GROWN and max(build.vectors, build.trained_on) > 5_000:
+        return (
+            f"the approximate index was made for {build.trained_on:,} vectors and there are "
+            f"{build.vectors:,}: {REBUILD}"
+        )
+    return None

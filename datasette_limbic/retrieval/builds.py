@@ -1,0 +1,212 @@
+"""The approximate index as tables: builds, what training made, and segments of codes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from datasette.utils.sqlite import sqlite3
+
+from .codes import Training
+from .overlay import COLLECTION
+
+if TYPE_CHECKING:
+    import numpy
+
+
+@dataclass(frozen=True)
+class Build:
+    """One row of limbic_approximate."""
+
+    build: int
+    state: str
+    model: str | None
+    dimension: int
+    axes: int
+    version: int
+    filled_to: int
+    vectors: int
+    trained_on: int
+    measured_at: int | None
+    shortlisted: int | None
+    rescored: int | None
+    target_recall: float
+    recall: float | None
+    measured: str | None
+    seconds: float
+    started_at: str
+    built_at: str | None
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the codes take, on disk and in memory."""
+        return self.vectors * (8 + self.axes + -(-self.dimension // 64) * 8)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Recall by number of results, and how it was measured; empty before that."""
+        return dict(json.loads(self.measured)) if self.measured else {}
+
+
+_COLUMNS = ", ".join(f.name for f in fields(Build))
+
+
+def builds(conn: sqlite3.Connection) -> list[Build]:
+    """All builds, the newest first; none where the file is of older code."""
+    try:
+        rows = conn.execute(
+            f"select {_COLUMNS} from limbic_approximate where collection = ? order by build desc",
+            [COLLECTION],
+        ).fetchall()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error) or "no such column" in str(error):
+            return []
+        raise
+    return [Build(*row) for row in rows]
+
+
+def serving(conn: sqlite3.Connection) -> Build | None:
+    """The build that searches use: the newest that is ready."""
+    return next((b for b in builds(conn) if b.state == "ready"), None)
+
+
+def unfinished(conn: sqlite3.Connection) -> Build | None:
+    """The build that was begun last and is not ready."""
+    found = builds(conn)
+    return found[0] if found and found[0].state != "ready" else None
+
+
+def begin(
+    conn: sqlite3.Connection,
+    training: Training,
+    *,
+    model: str | None,
+    version: int,
+    count: int,
+    target_recall: float,
+) -> Build:
+    """Write a new build and what training made. In the caller's transaction."""
+    cursor = conn.execute(
+        "insert into limbic_approximate(collection, state, model, dimension, axes, version,"
+        " trained_on, target_recall) values (?, 'filling', ?, ?, ?, ?, ?, ?)",
+        [
+            COLLECTION,
+            model,
+            training.dimension,
+            training.axes.shape[1],
+            version,
+            count,
+            target_recall,
+        ],
+    )
+    number = int(cursor.lastrowid or 0)
+    conn.executemany(
+        "insert into _limbic_ann_parts(build, name, value) values (?, ?, ?)",
+        [(number, name, value) for name, value in training.parts().items()],
+    )
+    return one(conn, number)
+
+
+def one(conn: sqlite3.Connection, number: int) -> Build:
+    """The build of that number. Raises LookupError."""
+    found = next((b for b in builds(conn) if b.build == number), None)
+    if found is None:
+        raise LookupError(f"build {number} of the approximate index is gone")
+    return found
+
+
+def change(conn: sqlite3.Connection, number: int, **values: Any) -> Build:
+    """Set columns of a build."""
+    names = ", ".join(f"{name} = ?" for name in values)
+    conn.execute(
+        f"update limbic_approximate set {names} where build = ?", [*values.values(), number]
+    )
+    return one(conn, number)
+
+
+def training(conn: sqlite3.Connection, build: Build) -> Training:
+    """What codes of the build are made with. Raises ValueError where that is damaged."""
+    parts = dict(
+        conn.execute("select name, value from _limbic_ann_parts where build = ?", [build.build])
+    )
+    return Training.of_parts(parts, build.dimension)
+
+
+def add_segment(
+    conn: sqlite3.Connection,
+    build: int,
+    ids: numpy.ndarray,
+    signs: numpy.ndarray,
+    codes: numpy.ndarray,
+) -> None:
+    """Append signs and codes of items. In the caller's transaction."""
+    if len(ids):
+        conn.execute(
+            "insert into _limbic_ann_segments(build, items, ids, signs, codes)"
+            " values (?, ?, ?, ?, ?)",
+            [
+                build,
+                len(ids),
+                ids.astype("<i8").tobytes(),
+                signs.astype("<u8").tobytes(),
+                codes.tobytes(),
+            ],
+        )
+
+
+def add_gone(conn: sqlite3.Connection, build: int, ids: numpy.ndarray) -> None:
+    """Append that items are gone. In the caller's transaction."""
+    if len(ids):
+        conn.execute(
+            "insert into _limbic_ann_segments(build, items, gone, ids, signs, codes)"
+            " values (?, ?, 1, ?, x'', x'')",
+            [build, len(ids), ids.astype("<i8").tobytes()],
+        )
+
+
+class Segments(NamedTuple):
+    """All items of a build, each once: ids (int64), signs (uint64, n × words), codes (int8)."""
+
+    ids: numpy.ndarray
+    signs: numpy.ndarray
+    codes: numpy.ndarray
+
+
+def segments(conn: sqlite3.Connection, build: Build, words: int) -> Segments:
+    """Read a build. Raises ValueError where the lengths in a row do not agree."""
+    import numpy
+
+    rows = conn.execute(
+        "select items, gone, ids, signs, codes from _limbic_ann_segments where build = ?"
+        " order by id",
+        [build.build],
+    )
+    ids = [numpy.empty(0, "i8")]
+    there = [numpy.empty(0, bool)]
+    signs = [numpy.empty((0, words), "u8")]
+    codes = [numpy.empty((0, build.axes), "i1")]
+    for count, gone, *blobs in rows:
+        wanted = (8 * count, 0, 0) if gone else (8 * count, 8 * words * count, build.axes * count)
+        if tuple(len(blob) for blob in blobs) != wanted:
+            raise ValueError("a row of the approximate index is damaged")
+        ids.append(numpy.frombuffer(blobs[0], "<i8"))
+        there.append(numpy.full(count, not gone))
+        if not gone:
+            signs.append(numpy.frombuffer(blobs[1], "<u8").reshape(count, words))
+            codes.append(numpy.frombuffer(blobs[2], "i1").reshape(count, build.axes))
+    all_ids, coded = numpy.concatenate(ids), numpy.concatenate(there)
+    # of an item that stands in several rows the last one counts
+    latest = len(all_ids) - 1 - numpy.unique(all_ids[::-1], return_index=True)[1]
+    latest = numpy.sort(latest[coded[latest]])
+    of_codes = (numpy.cumsum(coded) - 1)[latest]
+    every_sign, every_code = numpy.concatenate(signs), numpy.concatenate(codes)
+    if len(of_codes) < len(every_code):
+        every_sign, every_code = every_sign[of_codes], every_code[of_codes]
+    return Segments(all_ids[latest], every_sign, every_code)
+
+
+def discard(conn: sqlite3.Connection, *, keep: int | None = None) -> None:
+    """Delete all builds but one. In the caller's transaction."""
+    for table in ("_limbic_ann_segments", "_limbic_ann_parts", "limbic_approximate"):
+        conn.execute(f"delete from {table} where build is not ?", [keep])

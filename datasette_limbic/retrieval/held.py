@@ -1,0 +1,96 @@
+"""What one process keeps in memory of files' vectors, within a bound, true to the file.
+
+Kept for the file, not for a connection: the threads of a server share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+from datasette.utils.sqlite import sqlite3
+
+FileKey = tuple[str, int, int]
+
+
+class Sized(Protocol):
+    """What can be kept: it says how large it is."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+
+
+T = TypeVar("T", bound=Sized)
+
+
+def file_key(conn: sqlite3.Connection) -> FileKey | None:
+    """Which file a connection reads, by path and inode; None for a database in memory.
+
+    A file that was put in the place of another one is another file.
+    """
+    path = next((row[2] for row in conn.execute("pragma database_list") if row[1] == "main"), "")
+    if not path:
+        return None
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:  # deleted while it was open
+        return None
+    return path, status.st_dev, status.st_ino
+
+
+class Held(Generic[T]):
+    """Objects by key, the one used longest ago gives way."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._locks: dict[Hashable, Lock] = {}
+        self._guard = Lock()
+
+    def peek(self, key: Hashable) -> T | None:
+        """What is kept under the key, if anything."""
+        with self._guard:
+            return self._kept.get(key)
+
+    def get(
+        self, key: Hashable, current: Callable[[T], bool], load: Callable[[], T], limit: int
+    ) -> T:
+        """What is kept under ``key`` where it is ``current``, else what ``load`` makes, once for
+        all threads that ask meanwhile. All that is kept stays within ``limit`` bytes, but for
+        what was loaded last."""
+        found = self._found(key)
+        if found is not None and current(found):
+            return found
+        with self._guard:
+            lock = self._locks.setdefault(key, Lock())
+        with lock:
+            found = self._found(key)
+            if found is not None and current(found):
+                return found
+            self.drop(key)  # first: both at once would not fit
+            found = load()
+            with self._guard:
+                self._kept[key] = found
+                while len(self._kept) > 1 and sum(t.nbytes for t in self._kept.values()) > limit:
+                    self._kept.popitem(last=False)
+            return found
+
+    def drop(self, key: Hashable) -> None:
+        """Keep nothing under the key."""
+        with self._guard:
+            self._kept.pop(key, None)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        with self._guard:
+            self._kept.clear()
+
+    def _found(self, key: Hashable) -> T | None:
+        with self._guard:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found

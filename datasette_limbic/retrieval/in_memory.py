@@ -1,0 +1,146 @@
+"""The retriever ``memory``: exact, over a matrix of all vectors that the process keeps."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from datasette.utils.sqlite import sqlite3
+
+from .. import embedding, llm_store, vectors
+from ..config import Settings
+from ..errors import RetrieverFailed
+from . import changes
+from .base import Base, best
+from .held import Held, file_key
+from .model import Candidate, Retriever, Wanted
+from .overlay import COLLECTION
+
+FROM = 2_000
+"""Vectors from which a matrix pays: below, vec0 answers in a millisecond."""
+_BATCH = 5_000
+
+
+class Matrix(Base):
+    """All unit vectors of the entities, a row each."""
+
+    def __init__(self, version: int, dimension: int, ids: Any, rows: Any) -> None:
+        super().__init__(version, dimension, ids)
+        self.rows = rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return int(self.rows.nbytes + self.ids.nbytes)
+
+    def nearest(self, conn: sqlite3.Connection, wanted: Wanted) -> list[Candidate]:
+        """The exact answer."""
+        import numpy
+
+        query = numpy.frombuffer(wanted.vector, "<f4")
+        over = self.overlay(conn)
+        similar = self.rows @ query
+        keep = self.allowed(conn, wanted.entity_type, wanted.include_archived)
+        ids = self.ids
+        if len(over.changed):
+            fresh = ~numpy.isin(ids, over.changed)
+            keep = fresh if keep is None else keep & fresh
+        if keep is not None:
+            ids, similar = ids[keep], similar[keep]
+        found = over.scores(query, wanted.entity_type, wanted.include_archived)
+        return best(
+            numpy.concatenate([ids, found[0]]), numpy.concatenate([similar, found[1]]), wanted.k
+        )
+
+
+class Memory(Retriever):
+    """Exact search in memory, where the vectors fit into what a process may keep."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.held: Held[Matrix] = Held()
+        self._asked: OrderedDict[Hashable, int] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def unusable(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
+        """Too large for the memory allowed, too small to pay, or no file."""
+        key = file_key(conn)
+        if key is None:
+            return "this database is no file, so its vectors are not kept in memory"
+        count, dimension = _size(conn)
+        if not count:
+            return "no vectors are indexed yet"
+        needed = count * (dimension * 4 + 8)
+        if needed > settings.vectors_in_memory_mb << 20:
+            return (
+                f"the vectors take {needed >> 20:,} MB of memory and the setting "
+                f"vectors_in_memory_mb allows {settings.vectors_in_memory_mb:,}"
+            )
+        if count < FROM and settings.retriever != self.name:
+            return f"{count:,} vectors are searched as fast without it"
+        return None
+
+    def pays(self, conn: sqlite3.Connection) -> bool:
+        """From a process's second search of a file on: reading all vectors takes longer than
+        comparing them once."""
+        key = file_key(conn)
+        with self._guard:
+            self._asked[key] = self._asked.pop(key, 0) + 1
+            while len(self._asked) > 100:
+                self._asked.popitem(last=False)
+            return self._asked[key] > 1
+
+    def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
+        self._matrix(conn, settings)
+
+    def nearest(
+        self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
+    ) -> Sequence[Candidate]:
+        return self._matrix(conn, settings).nearest(conn, wanted)
+
+    def _matrix(self, conn: sqlite3.Connection, settings: Settings) -> Matrix:
+        return self.held.get(
+            file_key(conn),
+            lambda matrix: matrix.is_current(conn),
+            lambda: read(conn),
+            settings.vectors_in_memory_mb << 20,
+        )
+
+
+def read(conn: sqlite3.Connection) -> Matrix:
+    """Read all vectors of the entities from ``llm``'s table. Raises RetrieverFailed."""
+    import numpy
+
+    version = changes.version(conn, COLLECTION).now
+    collection = llm_store.collection(conn, COLLECTION)
+    info = embedding.collection_info(conn, COLLECTION)
+    if collection is None or info is None or not info.dimension:
+        raise RetrieverFailed("there are no vectors to keep in memory: run datasette limbic sync")
+    ids = numpy.empty(info.count, "i8")
+    rows = numpy.empty((info.count, info.dimension), "f4")
+    at = 0
+    cursor = conn.execute(
+        "select cast(id as integer), embedding from embeddings where collection_id = ?"
+        " and id = cast(cast(id as integer) as text)",
+        [collection[0]],
+    )
+    while batch := cursor.fetchmany(_BATCH):
+        units = vectors.units([row[1] for row in batch], info.dimension)
+        good = [(row[0], u) for row, u in zip(batch, units, strict=True) if isinstance(u, bytes)]
+        good = good[: info.count - at]
+        ids[at : at + len(good)] = [item for item, _ in good]
+        joined = numpy.frombuffer(b"".join(unit for _, unit in good), "<f4")
+        rows[at : at + len(good)] = joined.reshape(len(good), info.dimension)
+        at += len(good)
+    return Matrix(version, info.dimension, ids[:at], rows[:at])
+
+
+def _size(conn: sqlite3.Connection) -> tuple[int, int]:
+    """Vectors of the entities, and their dimension."""
+    row = conn.execute(
+        "select vectors, dimension from limbic_indexes where collection = ?", [COLLECTION]
+    ).fetchone()
+    return (row[0], row[1]) if row else (0, 0)

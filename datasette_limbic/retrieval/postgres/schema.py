@@ -1,0 +1,282 @@
+"""The tables on the server: made, checked, indexed.
+
+All stand in one schema, and one schema holds one memory: two memories in one table would need
+vectors of one dimension, and would be found in each other's places. ``entities`` and ``texts``
+are hash-partitioned by their key and hold nothing that reaches across partitions, so that
+partitions may stand on other servers (``docs/postgres.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import RetrieverFailed
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+    from .connection import Lent
+
+FORMAT = 1
+HALF_FROM = (0, 7)
+"""The version of pgvector from which it has halfvec: half the room, and inside of the row."""
+MAX_DIMENSION = {"halfvec": 4000, "vector": 2000}
+"""Values that an HNSW index of each type takes."""
+TABLES = ("entities", "texts")
+MEGABYTE = 1 << 20
+
+_MEMORY = (
+    "create table if not exists limbic_memory (one boolean primary key default true check (one),"
+    " format integer not null, memory text not null,"
+    " model text not null, dimension integer not null, kind text not null, partitions integer"
+    " not null, created_at timestamptz not null default now())"
+)
+_STATE = (
+    "create table if not exists limbic_state (collection text primary key, ready boolean not null"
+    " default false, version bigint not null default 0, target bigint not null default 0,"
+    " pushed_to bigint, pushed_at timestamptz)"
+)
+_COLUMNS = {
+    "entities": (
+        "id bigint not null, archived boolean not null, digest bigint not null, entity_type text"
+        " not null, embedding {kind}({dimension}) not null"
+    ),
+    "texts": "doc bigint not null, digest bigint not null, length integer not null,"
+    " words tsvector not null",
+}
+KEYS = {"entities": "id", "texts": "doc"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the schema on the server is for."""
+
+    memory: str
+    model: str
+    dimension: int
+    kind: str
+    """``halfvec`` or ``vector``."""
+
+
+@contextmanager
+def transaction(lent: Lent, schema: str, timeout_s: float | None = None) -> Iterator[Connection]:
+    """A transaction that sees our tables first; ``timeout_s`` is that of each statement."""
+    with lent.conn.transaction():
+        for statement in settings(lent, schema, timeout_s):
+            lent.conn.execute(statement)
+        yield lent.conn
+
+
+def settings(lent: Lent, schema: str, timeout_s: float | None, **more: str) -> list[Composed]:
+    """The statements that set what a transaction needs; they end with it, so poolers may be
+    used, and they are SET LOCAL, which Citus can hand on to its workers."""
+    from psycopg import sql
+
+    timeout = str(int(timeout_s * 1000) if timeout_s else 0)
+    path = sql.SQL("set local search_path to {}, {}").format(
+        sql.Identifier(schema), sql.Identifier(lent.path)
+    )
+    return [path] + [
+        sql.SQL("set local {} to {}").format(sql.SQL(name), sql.Literal(value))
+        for name, value in {"statement_timeout": timeout, **more}.items()
+    ]
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read(conn: Connection[Any]) -> Kept | None:
+    """What the schema is for; None where the tables are not there. Raises RetrieverFailed where
+    they are of another version."""
+    row = conn.execute("select to_regclass('limbic_memory')").fetchone()
+    if row is None or row[0] is None:
+        return None
+    found = conn.execute(
+        "select format, memory, model, dimension, kind from limbic_memory"
+    ).fetchone()
+    if found is None:
+        return None
+    if found[0] != FORMAT:
+        raise RetrieverFailed(other_format(found[0]))
+    return Kept(*found[1:5])
+
+
+def other_format(found: object) -> str:
+    """The sentence for tables of another version of this package."""
+    return (
+        f"the tables on the PostgreSQL server are of version {found}, and this package writes "
+        f"version {FORMAT}: use the package that made them, or drop the schema (nothing is lost) "
+        "and run datasette limbic sync"
+    )
+
+
+def other_memory(schema: str) -> str:
+    """The sentence for a schema that holds another memory."""
+    return (
+        f"the schema {schema!r} on the PostgreSQL server holds another memory: name one of its "
+        "own in postgres_schema (or drop this one; what it holds can be pushed again)"
+    )
+
+
+def make(lent: Lent, schema: str, memory: str, model: str, dimension: int, partitions: int) -> Kept:
+    """Make what is missing; what stands there of another model or dimension is thrown away.
+
+    Raises RetrieverFailed with a sentence for a server without pgvector, a missing right, and a
+    schema of another memory or version.
+    """
+    require_pgvector(lent)
+    kind = "halfvec" if lent.vector >= HALF_FROM else "vector"
+    if dimension > MAX_DIMENSION[kind]:
+        raise RetrieverFailed(
+            f"vectors of {dimension:,} dimensions are more than an index of pgvector "
+            f"{'.'.join(map(str, lent.vector))} takes ({MAX_DIMENSION[kind]:,} as {kind})"
+        )
+    _make_schema(lent, schema)
+    with transaction(lent, schema, 60) as conn:
+        conn.execute(_MEMORY)
+        conn.execute(_STATE)
+        there = read(conn)
+        if there is not None and there.memory != memory:
+            raise RetrieverFailed(other_memory(schema))
+        if there is not None and (there.model, there.dimension) == (model, dimension):
+            return there
+        for table in TABLES:
+            conn.execute(f"drop table if exists {table}")
+            _make_table(conn, table, partitions, kind, dimension)
+        conn.execute("delete from limbic_state")
+        conn.execute("delete from limbic_memory")
+        made = Kept(memory, model, dimension, kind)
+        conn.execute(
+            "insert into limbic_memory(format, memory, model, dimension, kind, partitions)"
+            " values (%s, %s, %s, %s, %s, %s)",
+            [FORMAT, made.memory, model, dimension, kind, partitions],
+        )
+    return made
+
+
+def require_pgvector(lent: Lent) -> None:
+    """Make the extension where it is not there. Raises RetrieverFailed where that cannot be."""
+    from psycopg import Error, errors
+
+    if lent.vector:
+        return
+    try:
+        with lent.conn.transaction():
+            lent.conn.execute("create extension if not exists vector")
+    except errors.InsufficientPrivilege as error:
+        raise RetrieverFailed(
+            "the PostgreSQL database lacks the extension pgvector, and the user may not add it: "
+            "an administrator runs CREATE EXTENSION vector there, once"
+        ) from error
+    except Error as error:
+        if isinstance(error, errors.OperationalError):
+            raise
+        raise RetrieverFailed(
+            "the PostgreSQL server has no pgvector: install it there (Debian: "
+            "postgresql-16-pgvector), then run datasette limbic sync again"
+        ) from error
+    row = lent.conn.execute(
+        "select e.extversion, n.nspname from pg_extension e"
+        " join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+    ).fetchone()
+    assert row is not None  # made above
+    lent.vector, lent.path = tuple(int(n) for n in row[0].split(".") if n.isdigit()), row[1]
+
+
+def _make_schema(lent: Lent, schema: str) -> None:
+    from psycopg import errors
+
+    conn = lent.conn
+    row = conn.execute("select to_regnamespace(%s)", [quoted(schema)]).fetchone()
+    if row is not None and row[0] is not None:
+        return
+    try:
+        conn.execute(f"create schema if not exists {quoted(schema)}")
+    except errors.InsufficientPrivilege as error:
+        raise RetrieverFailed(
+            f"the PostgreSQL user {conn.info.user!r} may not make the schema {schema!r}: an "
+            f"administrator runs CREATE SCHEMA {quoted(schema)} AUTHORIZATION "
+            f"{quoted(conn.info.user)} there, once"
+        ) from error
+
+
+def _make_table(
+    conn: Connection[Any], table: str, partitions: int, kind: str, dimension: int
+) -> None:
+    columns = _COLUMNS[table].format(kind=kind, dimension=dimension)
+    key = KEYS[table]
+    if not partitions:
+        conn.execute(f"create table {table} ({columns}, primary key ({key}))")
+        return
+    # a key of the whole table would forbid partitions on another server
+    conn.execute(f"create table {table} ({columns}) partition by hash ({key})")
+    for i in range(partitions):
+        conn.execute(
+            f"create table {table}_{i} partition of {table} (primary key ({key}))"
+            f" for values with (modulus {partitions}, remainder {i})"
+        )
+
+
+def make_indexes(
+    lent: Lent, schema: str, kept: Kept, progress: Callable[[int, int, str], None] | None = None
+) -> None:
+    """Make the indexes that are missing, one table or partition after the other.
+
+    A partition that is a foreign table is left out: its server makes them.
+    """
+    with transaction(lent, schema, 60) as conn:
+        leaves = _leaves(conn)
+        there = {
+            row[0]
+            for row in conn.execute(
+                "select indexname from pg_indexes where schemaname = %s", [schema]
+            )
+        }
+        methods = {row[0] for row in conn.execute("select amname from pg_am")}
+    method = "hnsw" if "hnsw" in methods or "ybhnsw" not in methods else "ybhnsw"
+    wanted = []
+    for table, leaf, rows in leaves:
+        if table == "entities":
+            # vectors and links to neighbours: with less memory than that it is built on disk
+            size = rows * (kept.dimension * (2 if kept.kind == "halfvec" else 4) + 400)
+            wanted.append((f"{leaf}_type", leaf, "btree (entity_type)", 0))
+            wanted.append(
+                (f"{leaf}_near", leaf, f"{method} (embedding {kept.kind}_cosine_ops)", size)
+            )
+        else:
+            wanted.append((f"{leaf}_words", leaf, "gin (words)", rows * 200))
+    for done, (name, leaf, using, size) in enumerate(wanted):
+        if progress:
+            progress(done, len(wanted), "indexes on the server")
+        if name in there:
+            continue
+        with transaction(lent, schema) as conn:
+            megabytes = min(2048, max(64, size // MEGABYTE))
+            conn.execute(
+                "select set_config('maintenance_work_mem', greatest(%s, pg_size_bytes("
+                "current_setting('maintenance_work_mem')) / 1024)::text, true)",
+                [megabytes * 1024],
+            )
+            conn.execute(f"create index if not exists {name} on {leaf} using {using}")
+    if progress:
+        progress(len(wanted), len(wanted), "indexes on the server")
+
+
+def _leaves(conn: Connection[Any]) -> list[tuple[str, str, int]]:
+    """(table, itself or a partition of it, rows as far as known) of what is on this server."""
+    found = []
+    for table in TABLES:
+        rows = conn.execute(
+            "select c.relname, greatest(c.reltuples, 0)::bigint from pg_class c where c.relkind ="
+            " 'r' and (c.oid = %s::regclass or c.oid in (select inhrelid from pg_inherits where"
+            " inhparent = %s::regclass)) order by c.oid",
+            [table, table],
+        ).fetchall()
+        found += [(table, name, count) for name, count in rows]
+    return found

@@ -1,0 +1,894 @@
+"""The retriever ``postgres`` against a real server with pgvector: push, search, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import NOW
+from datasette.cli import cli
+from postgres_helpers import PostgresServer, programs, with_fdw
+from view_helpers import base, get, get_json
+
+from datasette_limbic import connection, embedding, text
+from datasette_limbic.config import Settings
+from datasette_limbic.errors import BadParameter, RetrieverFailed
+from datasette_limbic.retrieval import changes
+from datasette_limbic.retrieval.model import Wanted
+from datasette_limbic.retrieval.postgres import Postgres, dsn, pending, source
+from datasette_limbic.retrieval.postgres import connection as links
+from datasette_limbic.retrieval.postgres import push as pushing
+from datasette_limbic.retrieval.postgres.push import PushSummary, push
+from datasette_limbic.search import search
+from datasette_limbic.sync import sync
+
+pytestmark = pytest.mark.slow
+
+SECRET = "secret-word"
+RETRIEVER = Postgres()
+_numbers = count()
+
+QUERIES = [
+    "who works on billing",
+    "invoice invoice",
+    "POL-358 Atlas",
+    "la reunión de facturación",
+    "the of and",
+    "nothingofthekindanywhere",
+    "Atl",
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    programs()
+    one = PostgresServer(tmp_path_factory.mktemp("pg"))
+    one.start()
+    yield one
+    links.close_all()
+    one.stop()
+
+
+@pytest.fixture
+def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "PAUSE_S", 0.2)
+
+
+@pytest.fixture(autouse=True)
+def _no_servers_known() -> Iterator[None]:
+    """What a test did to a server is no other's concern."""
+    yield
+    links.close_all()
+    links._known.clear()
+
+
+def settings_for(server: PostgresServer, **more: Any) -> Settings:
+    """Settings with a schema of their own."""
+    given = {"postgres_schema": f"memory {next(_numbers)}", "postgres_partitions": 2, **more}
+    return Settings(retriever="postgres", postgres_dsn=server.dsn, **given)
+
+
+@pytest.fixture
+def memory(server: PostgresServer, demo_db: Path) -> Iterator[tuple[Any, Settings]]:
+    """The sample memory, pushed."""
+    settings = settings_for(server)
+    with closing(connection.connect(demo_db, settings=settings)) as conn:
+        done = push(conn, settings)
+        assert done.problem is None
+        assert done.whole
+        yield conn, settings
+
+
+def wanted(query: str, k: int = 10, **more: Any) -> Wanted:
+    return Wanted(query, k, embedding.embed_query("limbic-multilingual", query), **more)
+
+
+def nearest(conn: Any, settings: Settings, query: str, k: int = 10, **more: Any) -> list[Any]:
+    return list(RETRIEVER.nearest(conn, wanted(query, k, **more), settings))
+
+
+def exact(conn: Any, query: str, k: int, where: str = "archived = 0") -> list[tuple[int, float]]:
+    """What vec0 finds."""
+    return [
+        (item, distance)
+        for item, distance in conn.execute(
+            "select entity_id, distance * distance / 2 from _limbic_vec_entities"
+            f" where embedding match ? and k = ? and {where} order by distance",
+            [wanted(query).vector, k],
+        )
+    ]
+
+
+def by_fts(conn: Any, query: str, k: int) -> list[tuple[int, float]]:
+    """What the file's own full-text index finds."""
+    return [
+        tuple(row)
+        for row in conn.execute(
+            "select rowid, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts"
+            " where _limbic_fts match ? order by score, rowid limit ?",
+            [text.fts_query(query), k],
+        )
+    ]
+
+
+@contextmanager
+def psql(server: PostgresServer, settings: Settings | None = None) -> Iterator[Any]:
+    """A connection of the superuser, in the schema of the memory."""
+    import psycopg
+
+    with psycopg.connect(server.dsn, autocommit=True) as conn:
+        if settings is not None:
+            conn.execute(f'set search_path = "{settings.postgres_schema}", public')
+        yield conn
+
+
+def rows_of(server: PostgresServer, settings: Settings) -> tuple[set[int], set[int]]:
+    """Keys of both tables on the server."""
+    with psql(server, settings) as conn:
+        return (
+            {row[0] for row in conn.execute("select id from entities")},
+            {row[0] for row in conn.execute("select doc from texts")},
+        )
+
+
+def in_step(conn: Any, server: PostgresServer, settings: Settings) -> bool:
+    """Whether the server has exactly the rows that the file has, and the same."""
+    entities, texts = rows_of(server, settings)
+    fresh = {
+        name: source.after(conn, name, source.LEAST, 10**6, 512)
+        for name in ("entities", "observations")
+    }
+    with psql(server, settings) as pg:
+        digests = dict(pg.execute("select doc, digest from texts").fetchall())
+        digests_e = dict(pg.execute("select id, digest from entities").fetchall())
+    both = fresh["entities"].texts | fresh["observations"].texts
+    return (
+        entities == set(fresh["entities"].entities)
+        and texts == set(both)
+        and digests == {doc: one.digest for doc, one in both.items()}
+        and digests_e == {i: one.digest for i, one in fresh["entities"].entities.items()}
+    )
+
+
+# -- the same answers --------------------------------------------------------------------------
+
+
+def test_same_answers_as_the_file_gives(memory: tuple[Any, Settings]) -> None:
+    conn, settings = memory
+    conn.execute("update entities set archived_at = datetime('now') where id in (3, 33)")
+    conn.commit()
+    sync(conn, settings=settings)
+    kind = conn.execute("select entity_type from entities where id = 5").fetchone()[0]
+    for query in QUERIES:
+        for k in (1, 10, 60):
+            found = nearest(conn, settings, query, k)
+            there = exact(conn, query, k)
+            assert [item for item, _ in found] == [item for item, _ in there]
+            assert [d for _, d in found] == pytest.approx([d for _, d in there], abs=1e-5)
+        assert {3, 33} <= {c.id for c in nearest(conn, settings, query, 65, include_archived=True)}
+        of_type = nearest(conn, settings, query, 10, entity_type=kind)
+        there = exact(conn, query, 10, f"archived = 0 and entity_type = '{kind}'")
+        assert [item for item, _ in of_type] == [item for item, _ in there]
+    assert nearest(conn, settings, "x", 10, entity_type="no\0such 'type'") == []
+
+
+def test_same_texts_as_the_file_finds(memory: tuple[Any, Settings]) -> None:
+    conn, settings = memory
+    for query in QUERIES[:4]:
+        found = RETRIEVER.texts(conn, Wanted(query, 20), settings)
+        there = by_fts(conn, query, 20)
+        assert there
+        assert [hit.doc for hit in found] == [doc for doc, _ in there]
+        assert [hit.score for hit in found] == pytest.approx([s for _, s in there], rel=1e-9)
+    # a part of a word, which no text holds as a word
+    assert RETRIEVER.texts(conn, Wanted("Atla", 5), settings)
+    assert RETRIEVER.texts(conn, Wanted("nothingofthekind", 5), settings) == []
+
+
+HOSTILE = [
+    "'; drop table texts; -- \\ '' <-> & | ! ( ) :*",
+    "x" * 10_000,
+    " ".join(["again"] * 20_000),
+    " ".join(f"w{i}" for i in range(30_000)),
+    "long " + "y" * 3_000 + " word",
+    "\u202eright to left עברית \u0000 NUL \ufffd",
+    "naïve Ærøskøbing ß 🤖 ½ ﬁ",
+    "用户身份验证 はカタカナ ภาษาไทย 한국어를",
+    "",
+]
+ASKED = [
+    "drop table texts",
+    "again",
+    "w29999 w5",
+    "y" * 3_000,
+    "עברית",
+    "naive Ærøskøbing 🤖",
+    "用户",
+    "身份验证",
+    "한국",
+    "x" * 500,
+]
+
+
+def test_hostile_texts_and_queries(memory: tuple[Any, Settings], server: PostgresServer) -> None:
+    conn, settings = memory
+    conn.execute("insert into entities(name, entity_type) values ('odd one', ?)", ["T\0'y\\pe"])
+    odd = conn.execute("select max(id) from entities").fetchone()[0]
+    conn.executemany(
+        "insert into observations(entity_id, content) values (?, ?)", [(odd, t) for t in HOSTILE]
+    )
+    conn.commit()
+    done = sync(conn, settings=settings, reports=False).pushed
+    assert done is not None
+    assert done.problem is None
+    assert in_step(conn, server, settings)
+    first = conn.execute("select min(id) from observations where entity_id = ?", [odd]).fetchone()[
+        0
+    ]
+    for query in ASKED[:6]:
+        found = RETRIEVER.texts(conn, Wanted(query, 20), settings)
+        assert [hit.doc for hit in found] == [doc for doc, _ in by_fts(conn, query, 20)]
+        assert found
+    cjk = (first + 7) * 2 + 1
+    for query in ASKED[6:9]:
+        assert cjk in {hit.doc for hit in RETRIEVER.texts(conn, Wanted(query, 20), settings)}
+    assert [c.id for c in nearest(conn, settings, "odd", entity_type="T\0'y\\pe")] == [odd]
+
+
+# -- what the server does not have yet ---------------------------------------------------------
+
+
+def test_what_is_not_pushed_yet_is_found_here(
+    memory: tuple[Any, Settings], server: PostgresServer
+) -> None:
+    conn, settings = memory
+    plain = replace(settings, retriever="auto")
+    conn.execute("insert into entities(name) values ('Zymurgy guild')")
+    new = conn.execute("select max(id) from entities").fetchone()[0]
+    conn.execute("insert into observations(entity_id, content) values (?, 'brews zymurgy')", [new])
+    conn.execute("update entities set name = 'Renamed quokka' where id = 3")
+    conn.execute("delete from entities where id = 33")
+    conn.execute("update entities set archived_at = datetime('now') where id = 5")
+    conn.commit()
+    said = conn.execute("select max(id) from observations").fetchone()[0]
+
+    def all_right(pushed: bool) -> None:
+        hits = RETRIEVER.texts(conn, Wanted("zymurgy quokka", 9), settings)
+        assert {hit.doc for hit in hits} == {new * 2, said * 2 + 1, 6}
+        assert [hit.doc for hit in hits] == [doc for doc, _ in by_fts(conn, "zymurgy quokka", 9)]
+        found = {c.id for c in nearest(conn, settings, "zymurgy guild", 70)}
+        assert found.isdisjoint({5, 33})
+        assert (new in rows_of(server, settings)[0]) is pushed
+
+    # marked, not embedded: the text alone can be found
+    all_right(pushed=False)
+    assert new not in {c.id for c in nearest(conn, settings, "zymurgy guild")}
+    # embedded here, by a sync that does not know of the server
+    assert sync(conn, settings=plain, reports=False).pushed is None
+    all_right(pushed=False)
+    assert nearest(conn, settings, "zymurgy guild")[0].id == new
+    assert RETRIEVER.note(conn, settings) is None
+    done = sync(conn, settings=settings, reports=False).pushed
+    assert done is not None
+    assert done.problem is None
+    assert not done.whole
+    all_right(pushed=True)
+    assert nearest(conn, settings, "zymurgy guild")[0].id == new
+    assert in_step(conn, server, settings)
+    assert pending.pending(conn, "entities", changes.version(conn, "entities").now).ids == set()
+
+
+def test_a_note_where_too_much_waits(
+    memory: tuple[Any, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn, settings = memory
+    monkeypatch.setattr(pending, "MOST", 3)
+    monkeypatch.setattr("datasette_limbic.retrieval.postgres.searching.MOST", 3)
+    conn.executemany("insert into entities(name) values (?)", [(f"pending {i}",) for i in range(5)])
+    conn.commit()
+    note = RETRIEVER.note(conn, settings)
+    assert note is not None
+    assert "3 of them: run datasette limbic sync" in note
+    # the newest ones are those looked through
+    ids = pending.pending(conn, "entities", changes.version(conn, "entities").now).ids
+    last = conn.execute("select max(id) from entities").fetchone()[0]
+    assert ids == {last, last - 1, last - 2}
+
+
+# -- pushing -----------------------------------------------------------------------------------
+
+
+def test_a_push_that_breaks_off_goes_on(
+    server: PostgresServer, demo_db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(server)
+    monkeypatch.setattr(pushing, "BATCH", 50)
+    with closing(connection.connect(demo_db, settings=settings)) as conn:
+
+        def crash(done: int, total: int, label: str) -> None:
+            if label.startswith("observations") and done >= 200:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            push(conn, settings, crash)
+        assert RETRIEVER.unusable(conn, settings) is None
+        with pytest.raises(RetrieverFailed, match="not all on the PostgreSQL server yet"):
+            nearest(conn, settings, "x")
+        before = len(rows_of(server, settings)[1])
+        assert 200 <= before < 468
+        # what is written meanwhile comes too
+        conn.execute("update entities set name = 'Other name' where id = 3")
+        conn.execute("delete from observations where id = 2")
+        conn.commit()
+        done = sync(conn, settings=settings, reports=False).pushed
+        assert done is not None
+        assert done.problem is None
+        assert in_step(conn, server, settings)
+        total = sum(map(len, rows_of(server, settings)))
+        assert done.written < total - before
+        assert push(conn, settings) == PushSummary(seconds=pytest.approx(0, abs=5))
+
+
+def test_a_server_that_dies_during_a_push(
+    server: PostgresServer, demo_db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(server)
+    monkeypatch.setattr(pushing, "BATCH", 100)
+    with closing(connection.connect(demo_db, settings=settings)) as conn:
+        calls = count()
+        done = push(conn, settings, lambda *_: server.kill() if next(calls) == 2 else None)
+        assert done.problem is not None
+        assert "goes on from where it stopped" in done.problem
+        again = push(conn, settings)
+        assert again.problem is not None
+        assert "cannot be reached" in again.problem
+        server.start()
+        rest = push(conn, settings)
+        assert rest.problem is None
+        assert rest.written < 500
+        assert in_step(conn, server, settings)
+
+
+def test_a_server_without_its_data_or_with_older_data(
+    memory: tuple[Any, Settings], server: PostgresServer
+) -> None:
+    conn, settings = memory
+    with psql(server) as pg:
+        pg.execute(f'drop schema "{settings.postgres_schema}" cascade')
+    with pytest.raises(RetrieverFailed, match="nothing of this memory yet"):
+        nearest(conn, settings, "x")
+    assert push(conn, settings).whole
+    assert in_step(conn, server, settings)
+    older = changes.version(conn, "entities").now
+    conn.execute("update entities set name = 'Newer' where id = 4")
+    conn.commit()
+    sync(conn, settings=settings, reports=False)
+    with psql(server, settings) as pg:
+        # restored from a backup of before: the version is known here
+        pg.execute("update limbic_state set version = %s where collection = 'entities'", [older])
+        pg.execute("delete from entities where id = 4")
+    # what it lacks is searched here meanwhile
+    assert 4 in {c.id for c in nearest(conn, settings, "Newer", 65)}
+    done = push(conn, settings)
+    assert (done.whole, done.written) == (False, 1)
+    with psql(server, settings) as pg:
+        pg.execute("update limbic_state set version = 12345 where collection = 'entities'")
+        pg.execute("delete from entities where id = 4")
+        pg.execute(
+            "insert into entities select 99999, archived, 1, entity_type, embedding"
+            " from entities limit 1"
+        )
+    with pytest.raises(RetrieverFailed, match="another state of the entities"):
+        nearest(conn, settings, "x")
+    done = push(conn, settings)
+    assert (done.whole, done.written, done.deleted) == (True, 1, 1)
+    assert in_step(conn, server, settings)
+
+
+def test_two_memories_do_not_mix(
+    memory: tuple[Any, Settings], empty_db: Path, server: PostgresServer
+) -> None:
+    conn, settings = memory
+    with closing(connection.connect(empty_db, settings=settings)) as other:
+        assert "no vectors yet" in (push(other, settings).problem or "")
+        other.execute("insert into entities(name) values ('alone')")
+        other.commit()
+        summary = sync(other, settings=settings, reports=False)
+        assert summary.pushed is not None
+        assert "holds another memory" in (summary.pushed.problem or "")
+        assert "not in step" in summary.text()
+        assert in_step(conn, server, settings)
+        # nor is it searched there
+        other.execute("update limbic_pushes set pushed_at = 'once'")
+        with pytest.raises(RetrieverFailed, match="holds another memory"):
+            nearest(other, settings, "alone")
+        own = settings_for(server)
+        assert push(other, own).problem is None
+        assert [c.id for c in nearest(other, own, "alone")] == [1]
+
+
+def test_another_model_or_version(memory: tuple[Any, Settings], server: PostgresServer) -> None:
+    conn, settings = memory
+    conn.execute("update limbic_indexes set model = 'other' where collection = 'entities'")
+    conn.commit()
+    with pytest.raises(RetrieverFailed, match="vectors of the model 'limbic-multilingual'"):
+        nearest(conn, settings, "x")
+    assert push(conn, settings).whole
+    assert in_step(conn, server, settings)
+    with psql(server, settings) as pg:
+        pg.execute("update limbic_memory set format = 7")
+    for problem in (push(conn, settings).problem, _failure(conn, settings)):
+        assert "of version 7, and this package writes version 1" in (problem or "")
+
+
+def test_tables_are_partitioned_and_indexed(server: PostgresServer, demo_db: Path) -> None:
+    settings = settings_for(server, postgres_partitions=3)
+    with closing(connection.connect(demo_db, settings=settings)) as conn:
+        push(conn, settings)
+        vector = "[" + ",".join(["0.04"] * 512) + "]"
+        with psql(server, settings) as pg:
+            parts = dict(
+                pg.execute("select tableoid::regclass::text, count(*) from entities group by 1")
+            )
+            assert len(parts) == 3
+            assert sum(parts.values()) == 65
+            pg.execute("set enable_seqscan = off")
+            plan = str(
+                pg.execute(
+                    "explain select id from entities where not archived"
+                    " order by embedding <=> %s limit 5",
+                    [vector],
+                ).fetchall()
+            )
+            assert [f"entities_{i}_near" in plan for i in range(3)] == [True] * 3
+            plan = str(
+                pg.execute("explain select doc from texts where words @@ 'atlas'").fetchall()
+            )
+            assert [f"texts_{i}_words" in plan for i in range(3)] == [True] * 3
+        plain = settings_for(server, postgres_partitions=0)
+        assert push(conn, plain).problem is None
+        assert nearest(conn, plain, "billing") == nearest(conn, settings, "billing")
+
+
+# -- a server that fails -----------------------------------------------------------------------
+
+
+def _failure(conn: Any, settings: Settings, query: str = "who works") -> str:
+    with pytest.raises(RetrieverFailed) as failed:
+        nearest(conn, settings, query)
+    assert SECRET not in str(failed.value)
+    return str(failed.value)
+
+
+def test_a_server_that_is_gone_is_left_alone_and_comes_back(
+    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+) -> None:
+    conn, settings = memory
+    before = nearest(conn, settings, "billing")
+    server.stop()
+    assert "cannot be reached" in _failure(conn, settings)
+    paused = RETRIEVER.unusable(conn, settings)
+    assert paused is not None
+    assert "cannot be reached" in paused
+    started = time.perf_counter()
+    _failure(conn, settings)
+    assert time.perf_counter() - started < 0.05
+    server.start()
+    time.sleep(0.25)
+    assert RETRIEVER.unusable(conn, settings) is None
+    assert nearest(conn, settings, "billing") == before
+    # a restart between two searches is no failure at all
+    server.stop("fast")
+    server.start()
+    assert nearest(conn, settings, "billing") == before
+
+
+def test_a_server_that_dies_in_the_middle_of_a_query(
+    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+) -> None:
+    import psycopg
+
+    conn, settings = memory
+    patient = replace(settings, postgres_timeout_ms=20_000)
+    with suppress(psycopg.OperationalError), psql(server, settings) as pg:
+        pg.execute("begin")
+        pg.execute("lock table entities in access exclusive mode")
+        timer = threading.Timer(0.3, server.kill)
+        timer.start()
+        assert "cannot be reached, or broke off" in _failure(conn, patient)
+        timer.join()
+    server.start()
+    time.sleep(0.25)
+    assert nearest(conn, settings, "billing")
+
+
+def test_a_slow_server_and_a_hung_one_are_given_up(
+    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+) -> None:
+    conn, settings = memory
+    hasty = replace(settings, postgres_timeout_ms=300)
+    nearest(conn, hasty, "billing")
+
+    def given_up() -> None:
+        started = time.perf_counter()
+        assert "did not answer within 300 ms" in _failure(conn, hasty)
+        assert 0.2 < time.perf_counter() - started < 1
+        time.sleep(0.25)
+
+    with psql(server, settings) as pg:
+        pg.execute("begin")
+        pg.execute("lock table entities in access exclusive mode")
+        given_up()
+        pg.execute("rollback")
+    nearest(conn, hasty, "billing")
+    (lent,) = links.server(hasty.postgres_dsn)._idle
+    backend = lent.conn.info.backend_pid
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        given_up()
+    finally:
+        os.kill(backend, signal.SIGCONT)
+    assert nearest(conn, hasty, "billing")
+    # nobody answers at the door
+    pid = server.pid()
+    assert pid is not None
+    links.server(hasty.postgres_dsn).close()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        given_up()
+        started = time.perf_counter()
+        _failure(conn, hasty)
+        assert time.perf_counter() - started < 0.29
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(0.25)
+    assert nearest(conn, hasty, "billing")
+
+
+def test_many_threads_and_a_restart(
+    memory: tuple[Any, Settings], server: PostgresServer, demo_db: Path, short_pause: None
+) -> None:
+    conn, settings = memory
+    right = nearest(conn, settings, "billing")
+    outcomes: list[str] = []
+    until = time.monotonic() + 2.5
+
+    def searching() -> None:
+        with closing(connection.connect(demo_db, settings=settings)) as own:
+            while time.monotonic() < until:
+                try:
+                    found = nearest(own, settings, "billing")
+                    outcomes.append("right" if found == right else "wrong")
+                except RetrieverFailed:
+                    outcomes.append("failed")
+                    time.sleep(0.02)
+                except BaseException as error:
+                    outcomes.append(repr(error))
+                    raise
+
+    threads = [threading.Thread(target=searching) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    server.stop()
+    time.sleep(0.2)
+    server.start()
+    for thread in threads:
+        thread.join()
+    assert set(outcomes) == {"right", "failed"}
+    assert "failed" not in outcomes[-20:]
+    assert len(links.server(settings.postgres_dsn)._idle) <= links.IDLE
+
+
+# -- settings, rights, secrets -----------------------------------------------------------------
+
+
+def test_what_stands_in_the_way_is_said_in_a_sentence(
+    memory: tuple[Any, Settings], server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn, settings = memory
+    with psql(server, settings) as pg:
+        pg.execute("create role reader login")
+        pg.execute("create role stranger login")
+        pg.execute(f'grant usage on schema "{settings.postgres_schema}" to reader')
+        pg.execute("create role owner login")
+        pg.execute("create database bare")
+    here = f"127.0.0.1:{server.port}"
+    closed = f"postgresql://postgres:{SECRET}@127.0.0.1:1/postgres"
+    cases: list[tuple[str, str, Callable[[Settings], str | None]]] = [
+        (
+            f"postgresql://postgres:{SECRET}@{here}/nowhere",
+            'database "nowhere" does not exist',
+            lambda s: _failure(conn, s),
+        ),
+        (closed, "cannot be reached", lambda s: _failure(conn, s)),
+        (closed, "cannot be reached", lambda s: push(conn, s).problem),
+        (
+            f"postgresql://nobody:{SECRET}@{here}/postgres",
+            "cannot be reached",
+            lambda s: _failure(conn, s),
+        ),
+        (
+            f"postgresql://reader:{SECRET}@{here}/postgres",
+            "lacks a right",
+            lambda s: _failure(conn, s),
+        ),
+        (
+            f"postgresql://reader:{SECRET}@{here}/postgres",
+            "lacks a right",
+            lambda s: push(conn, s).problem,
+        ),
+        (
+            f"postgresql://owner:{SECRET}@{here}/bare",
+            "CREATE EXTENSION vector there",
+            lambda s: push(conn, s).problem,
+        ),
+        (
+            f"postgresql://postgres:{SECRET}@{here}/bare",
+            "nothing of this memory",
+            lambda s: _failure(conn, s),
+        ),
+        (
+            f"postgresql://postgres:{SECRET}@[{here}/x",
+            "cannot be read",
+            lambda s: push(conn, s).problem,
+        ),
+        (f"postgresql//{SECRET}", "cannot be read", lambda s: RETRIEVER.unusable(conn, s)),
+        (f"host=/tmp {SECRET}", "cannot be read", lambda s: RETRIEVER.unusable(conn, s)),
+        (
+            f"postgresql://u:a@{SECRET}/{SECRET}@{here}/x",
+            "cannot be reached",
+            lambda s: push(conn, s).problem,
+        ),
+        ("", "postgres_dsn is empty", lambda s: RETRIEVER.unusable(conn, s)),
+    ]
+    for given, said, ask in cases:
+        found = ask(replace(settings, postgres_dsn=given))
+        assert found is not None
+        assert said in found, (given, found)
+        assert SECRET not in found
+    new_schema = replace(
+        settings, postgres_dsn=f"postgresql://owner@{here}/postgres", postgres_schema="own"
+    )
+    assert 'CREATE SCHEMA "own" AUTHORIZATION "owner"' in (push(conn, new_schema).problem or "")
+    monkeypatch.setattr(dsn, "find_spec", lambda name: None)
+    assert "pip install 'datasette-limbic[postgres]'" in (RETRIEVER.unusable(conn, settings) or "")
+    assert "pip install 'datasette-limbic[postgres]'" in (push(conn, settings).problem or "")
+
+
+def test_searching_needs_no_more_than_to_read(
+    memory: tuple[Any, Settings], server: PostgresServer
+) -> None:
+    conn, settings = memory
+    with psql(server, settings) as pg:
+        name = settings.postgres_schema
+        pg.execute("create role only_reads login")
+        pg.execute(f'grant usage on schema "{name}" to only_reads')
+        pg.execute(f'grant select on all tables in schema "{name}" to only_reads')
+    less = replace(
+        settings, postgres_dsn=settings.postgres_dsn.replace("user=postgres", "user=only_reads")
+    )
+    assert nearest(conn, less, "billing") == nearest(conn, settings, "billing")
+    assert RETRIEVER.texts(conn, Wanted("billing", 5), less)
+    conn.execute("update entities set name = 'Billed' where id = 4")
+    conn.commit()
+    assert "lacks a right" in (
+        (sync(conn, settings=less, reports=False).pushed or PushSummary()).problem or ""
+    )
+
+
+def test_the_dsn_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(postgres_dsn=f"postgresql://u:{SECRET}@h/d")
+    assert SECRET not in repr(settings)
+    assert dsn.dsn_of(settings) == settings.postgres_dsn
+    with pytest.raises(BadParameter) as refused:
+        Settings.from_mapping({"postgres_dsn": [SECRET]})
+    assert SECRET not in str(refused.value)
+    monkeypatch.setenv(dsn.VARIABLE, f"host=h password='{SECRET} with \\' quote'")
+    assert SECRET in dsn.dsn_of(Settings())
+    for given, password in (
+        (settings.postgres_dsn, SECRET),
+        (dsn.dsn_of(Settings()), f"{SECRET} with ' quote"),
+    ):
+        said = dsn.sentence(RuntimeError(f"FATAL: {given} {password} not known"), given)
+        assert said == "FATAL: … … not known"
+
+
+@pytest.mark.parametrize("name", ["", "pg_x", "é" * 32, "a\nb", 7])
+def test_schema_names_that_are_none(name: Any) -> None:
+    with pytest.raises(BadParameter, match="postgres_schema is"):
+        Settings.from_mapping({"postgres_schema": name})
+
+
+# -- the whole search --------------------------------------------------------------------------
+
+
+def test_the_whole_search_ranks_the_same_and_survives(
+    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+) -> None:
+    conn, settings = memory
+    here = replace(settings, retriever="vec0")
+    asked = [{"query": query} for query in QUERIES]
+    asked += [{"query": "billing", "mode": "text"}, {"query": "billing", "mode": "semantic"}]
+    asked += [{"query": "billing", "type": "Person"}, {"query": "billing", "include_archived": "1"}]
+
+    def answers(by: Settings) -> list[Any]:
+        return [search(conn, settings=by, now=NOW, **arguments) for arguments in asked]
+
+    def same(found: list[Any], there: list[Any]) -> bool:
+        return all(
+            [r["id"] for r in one["results"]] == [r["id"] for r in other["results"]]
+            and [r["final_score"] for r in one["results"]]
+            == pytest.approx([r["final_score"] for r in other["results"]], abs=1e-5)
+            for one, other in zip(found, there, strict=True)
+        )
+
+    locally = answers(here)
+    remote = answers(settings)
+    assert {one["retriever"] for one in remote} == {"postgres"}
+    assert [one["degraded"] for one in remote] == [one["degraded"] for one in locally]
+    assert same(remote, locally)
+    server.stop()
+    lost = answers(settings)
+    assert same(lost, locally)
+    for one in lost:
+        assert "PostgreSQL server refuses, cannot be reached, or broke off" in one["degraded"]
+        assert one["degraded"].count("PostgreSQL") == 1
+    server.start()
+    time.sleep(0.25)
+    back = answers(settings)
+    assert same(back, locally)
+    assert {one["degraded"] for one in back} == {None}
+
+
+async def test_datasette_with_the_dsn_in_the_environment(
+    memory: tuple[Any, Settings],
+    demo_db: Path,
+    server: PostgresServer,
+    make_datasette: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, settings = memory
+    monkeypatch.setenv("MEMORY_DSN", server.tcp)
+    config = {
+        "retriever": "postgres",
+        "postgres_dsn": {"$env": "MEMORY_DSN"},
+        "postgres_schema": settings.postgres_schema,
+    }
+    datasette = make_datasette(demo_db, config=config)
+    body = await get_json(datasette, f"{base(demo_db)}/search.json?q=billing")
+    assert (body["retriever"], body["degraded"]) == ("postgres", None)
+    # the statement that the SQL page shows runs there too
+    url = body["sql_url"].replace("?sql=", ".json?_shape=array&sql=")
+    page = await get(datasette, url, follow_redirects=True)
+    assert [row["id"] for row in page.json()] == [row["id"] for row in body["results"]]
+    seen = [f"{base(demo_db)}/search?q=billing", f"{base(demo_db)}/status.json", "/-/plugins.json"]
+    for url in [*seen, base(demo_db)]:
+        assert SECRET not in (await get(datasette, url)).text
+
+
+def test_the_command_pushes_and_says_so(
+    demo_db: Path, server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(server)
+    config = tmp_path / "datasette.json"
+    own = {"retriever": "postgres", "postgres_schema": settings.postgres_schema}
+    config.write_text(json.dumps({"plugins": {"datasette-limbic": own}}))
+    arguments = ["limbic", "sync", str(demo_db), "-c", str(config)]
+    monkeypatch.setenv(dsn.VARIABLE, server.tcp)
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert "server: 533 rows written" in done.output
+    assert "server: in step" in CliRunner().invoke(cli, arguments).output
+    monkeypatch.setenv(dsn.VARIABLE, f"postgresql://u:{SECRET}@127.0.0.1:1/x")
+    lost = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert lost.exit_code == 1
+    assert "cannot be reached" in json.loads(lost.output)["pushed"]["problem"]
+    assert SECRET not in lost.output
+
+
+# -- more than one server ----------------------------------------------------------------------
+
+
+def test_partitions_on_another_server(
+    demo_db: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Half of the partitions stand on a second server, by postgres_fdw."""
+    programs()
+    folder = tmp_path_factory.mktemp("fdw")
+    options, environment = with_fdw(folder)
+    first = PostgresServer(tmp_path_factory.mktemp("pg1"), options, environment)
+    second = PostgresServer(tmp_path_factory.mktemp("pg2"))
+    settings = settings_for(first, postgres_schema="limbic", postgres_partitions=2)
+    with closing(connection.connect(demo_db, settings=settings)) as conn:
+        try:
+            first.start()
+            second.start()
+            assert push(conn, settings).problem is None
+            before = [nearest(conn, settings, query, 30) for query in QUERIES]
+            texts = [RETRIEVER.texts(conn, Wanted(query, 30), settings) for query in QUERIES]
+            _move_second_partitions(first, second)
+            assert [nearest(conn, settings, query, 30) for query in QUERIES] == before
+            assert [
+                RETRIEVER.texts(conn, Wanted(query, 30), settings) for query in QUERIES
+            ] == texts
+            with psql(second, settings) as pg:
+                there = pg.execute("select count(*) from entities_1").fetchone()[0]
+                assert 10 < there < 55
+            with psql(first, settings) as pg:
+                vector = "[" + ",".join(["0.04"] * 512) + "]"
+                plan = str(
+                    pg.execute(
+                        "explain verbose select id from entities where not archived"
+                        " order by embedding <=> %s limit 5",
+                        [vector],
+                    ).fetchall()
+                )
+                # the other server sorts, by its own index
+                assert "Remote SQL" in plan
+                assert "ORDER BY" in plan
+            # a push writes through to both
+            conn.execute("update entities set name = name || ' again'")
+            conn.execute("delete from observations where id % 3 = 0")
+            conn.commit()
+            done = sync(conn, settings=settings, reports=False).pushed
+            assert done is not None
+            assert done.problem is None
+            assert in_step(conn, first, settings)
+            # one of the two is lost: the search is told so, and goes on without
+            second.stop()
+            assert "PostgreSQL server" in _failure(conn, settings)
+        finally:
+            links.close_all()
+            first.stop()
+            second.stop()
+
+
+def _move_second_partitions(first: PostgresServer, second: PostgresServer) -> None:
+    """What ``docs/postgres.md`` says, with postgres_fdw in place of Citus."""
+    columns = {
+        "entities": "id bigint not null, archived boolean not null, digest bigint not null,"
+        " entity_type text not null, embedding halfvec(512) not null",
+        "texts": "doc bigint not null, digest bigint not null, length integer not null,"
+        " words tsvector not null",
+    }
+    indexes = {"entities": "hnsw (embedding halfvec_cosine_ops)", "texts": "gin (words)"}
+    keys = {"entities": "id", "texts": "doc"}
+    with psql(second) as pg:
+        pg.execute("create extension vector")
+        pg.execute("create schema limbic")
+        for table, listed in columns.items():
+            pg.execute(f"create table limbic.{table}_1 ({listed}, primary key ({keys[table]}))")
+            pg.execute(f"create index on limbic.{table}_1 using {indexes[table]}")
+    with psql(first) as pg:
+        pg.execute("create extension postgres_fdw")
+        pg.execute(
+            "create server other foreign data wrapper postgres_fdw options (host '127.0.0.1',"
+            f" port '{second.port}', dbname 'postgres', extensions 'vector', batch_size '500')"
+        )
+        pg.execute("create user mapping for current_user server other options (user 'postgres')")
+        pg.execute("set search_path = limbic, public")
+        for table, listed in columns.items():
+            pg.execute(f"alter table {table} detach partition {table}_1")
+            pg.execute(f"alter table {table}_1 rename to {table}_moved")
+            pg.execute(
+                f"create foreign table {table}_1 ({listed}) server other"
+                f" options (schema_name 'limbic', table_name '{table}_1')"
+            )
+            pg.execute(f"insert into {table}_1 select * from {table}_moved")
+            pg.execute(
+                f"alter table {table} attach partition {table}_1"
+                " for values with (modulus 2, remainder 1)"
+            )
+            pg.execute(f"drop table {table}_moved")
