@@ -34,6 +34,7 @@ from .reports.consolidation import consolidation_report
 from .reports.similar import find_duplicate_observations
 from .reports.similar_graph import find_duplicates
 from .reports.splits import analyze_entity_split, find_split_candidates, propose_entity_split
+from .retrieval.model import Candidate, Hit, Retriever, Wanted
 from .routing import detect_query_type
 from .schema import init
 from .scoring import (
@@ -61,8 +62,12 @@ from .tuning.functions import (
 )
 
 __all__ = [
+    "Candidate",
+    "Hit",
     "Parameters",
+    "Retriever",
     "Settings",
+    "Wanted",
     "act",
     "add_observations",
     "analyze_entity_split",

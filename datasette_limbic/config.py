@@ -329,6 +329,8 @@ def _checked(key: str, value: Any) -> Any:
     if key == "retriever" and not (isinstance(value, str) and value):
         raise BadParameter(f"{key} is {_short(value)}: use the name of a retriever, or auto")
     if key == "postgres_dsn":
+        if value is None:
+            return ""  # {"$env": "NAME"} of a variable that is not set
         if not isinstance(value, str):
             # without the value: it may hold a password
             raise BadParameter(f'{key} is no text: write it in quotes, or as {{"$env": "NAME"}}')

@@ -82,7 +82,7 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
     Loads sqlite-vec, registers the SQL functions with the settings' values, sets the page
     cache and the map. Returns the reason why vectors cannot be used, or None.
     """
-    from . import embedding, report_settings, sql_functions
+    from . import embedding, frequency, report_settings, sql_functions
     from .config import Settings
     from .retrieval import functions
 
@@ -98,6 +98,7 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
         threshold=report_settings.sql_threshold(conn),
         nearest=functions.sql_nearest(conn, settings, embed),
         hits=functions.sql_hits(conn, settings),
+        frequency=frequency.sql_frequency(conn),
     )
     return missing
 

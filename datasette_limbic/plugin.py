@@ -13,6 +13,7 @@ from datasette.utils.sqlite import sqlite3
 from . import compat, connection, derived, permissions, rights, schema, statement
 from .config import NAME, Settings
 from .errors import BadParameter
+from .retrieval import choosing
 from .statement import Shape
 
 log = logging.getLogger("datasette_limbic")
@@ -161,17 +162,19 @@ def canned_queries(datasette: Datasette, database: str) -> Any:
 async def _stored_sql(datasette: Datasette, database: str) -> str:
     """The hybrid statement, or the one for text where there are no vectors."""
 
-    def has_vectors(conn: Any) -> bool:
-        return connection.vec_missing(conn) is None and bool(
+    settings = settings_for(datasette, database)
+
+    def shape(conn: Any) -> Shape:
+        vectors = connection.vec_missing(conn) is None and bool(
             conn.execute(
                 "select count(*) from sqlite_master where name = '_limbic_vec_entities'"
             ).fetchone()[0]
         )
+        nearest = choosing.stored_nearest(conn, settings) if vectors else None
+        return Shape(vectors=vectors, fusion=settings.fusion, form=True, cut=False, nearest=nearest)
 
-    vectors = await datasette.get_database(database).execute_fn(has_vectors)
-    settings = settings_for(datasette, database)
-    shape = Shape(vectors=vectors, fusion=settings.fusion, form=True, cut=False)
-    return statement.build(shape, readable=True)
+    found = await datasette.get_database(database).execute_fn(shape)
+    return statement.build(found, readable=True)
 
 
 def permission_allowed(datasette: Datasette, actor: Any, action: str, resource: Any) -> Any:

@@ -21,6 +21,7 @@ from .integrity.structure import BEHIND, TREE
 from .integrity.vec_parts import broken_parts
 from .llm_store import transaction
 from .pair_repair import repair_pairs
+from .retrieval import builds
 
 # Conditions of the moment, which the caller has to hear of.
 _PASSING = ("locked", "busy", "readonly", "full", "interrupted", "disk I/O")
@@ -69,7 +70,7 @@ def repair(conn: sqlite3.Connection, *, settings: Any = None) -> list[Repaired]:
 
 def _one(conn: sqlite3.Connection, result: integrity.Result) -> Repaired:
     one = Repaired(result.name, result.title, result.count)
-    lost = _unreadable(conn) if result.name in ("text.structure", "vectors.index") else []
+    lost = _unreadable(conn) if result.name in _BEHIND else []
     try:
         with transaction(conn):
             for table in lost:
@@ -267,6 +268,13 @@ def _rebuild_vectors(conn: sqlite3.Connection) -> None:
             vectors.rebuild(conn, name)
 
 
+def _approximate(conn: sqlite3.Connection) -> None:
+    """Let the sync that follows build it anew; an unfinished one is begun again."""
+    for text in schema.statements("retrieval"):
+        conn.execute(text)  # a table that could not be read
+    builds.spoil(conn)
+
+
 def _kept(conn: sqlite3.Connection) -> None:
     """Pairs and topics of what is not there, and pairs of no known sort: found again, if at all."""
     conn.execute("delete from limbic_topics where entity_id not in (select id from entities)")
@@ -308,6 +316,9 @@ REPAIRS: dict[str, Callable[[sqlite3.Connection], Any]] = {
     "vectors.unusable": _unusable,
     "vectors.dimension": _rebuild_vectors,
     "vectors.index": _rebuild_vectors,
+    "values.limbic_approximate.state": _approximate,
+    "approximate.index": _approximate,
 }
 """What each check that names ``sync`` is repaired by, in the order in which they run."""
+_BEHIND = ("text.structure", "vectors.index", "approximate.index")
 _SCHEMA = [name for name in REPAIRS if name.startswith("schema.") and name != "schema.keys"]

@@ -240,24 +240,29 @@ def _retrieve(
             break  # the file's own text index it is, whatever would bring vectors
         served = _served(shape, retriever)
         try:
-            retriever.prepare(conn, settings)
+            with functions.guarded(retriever):
+                retriever.prepare(conn, settings)
             with sqlite_timelimit(conn, settings.knn_time_limit_ms):
                 rows = _rows(conn, statement.build(served), request)
+            with functions.guarded(retriever):
+                note = retriever.note(conn, settings)
         except RetrieverFailed as error:
             reasons.append(f"{error}; another retriever searched")
             continue
-        except sqlite3.OperationalError as error:
-            failure = functions.failure()
+        except sqlite3.Error as error:
+            failure: Exception | str | None = functions.failure()
+            if failure is None and choosing.is_foreign(retriever) and not _is_slow(error):
+                failure = functions.said(retriever.name, error)  # its own SQL
             if failure is not None:
                 reasons.append(f"{failure}; another retriever searched")
                 continue
-            if not shape.vectors:
+            if not shape.vectors or not isinstance(error, sqlite3.OperationalError):
                 raise
             reasons.append(_without_vectors(error, settings))
             has_text = bool(text.fts_terms(request.query) or text.cjk_runs(request.query))
             shape = replace(shape, vectors=False, text=has_text)
             break
-        if note := retriever.note(conn, settings):
+        if note:
             reasons.append(note)
         return rows, served, retriever.name
     return _rows(conn, statement.build(shape), request), shape, None
@@ -276,13 +281,18 @@ def _without_vectors(error: sqlite3.OperationalError, settings: Settings) -> str
     """Why text alone was searched; raises what the text statement would meet as well."""
     if any(word in str(error) for word in ("locked", "malformed", "user-defined", "no such")):
         raise error
-    # vec0 says "chunks iter error" where SQLite was interrupted
-    if "interrupted" in str(error) or "chunks iter" in str(error):
+    if _is_slow(error):
         return (
             f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
             "searched (setting knn_time_limit_ms)"
         )
     return "the vector index cannot be read, so only text was searched: run datasette limbic sync"
+
+
+def _is_slow(error: sqlite3.Error) -> bool:
+    """Whether a statement was broken off for its time."""
+    # vec0 says "chunks iter error" where SQLite was interrupted
+    return "interrupted" in str(error) or "chunks iter" in str(error)
 
 
 def _cut_too_short(rows: Sequence[Mapping[str, Any]], request: Request) -> bool:

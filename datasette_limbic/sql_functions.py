@@ -54,13 +54,14 @@ def register(
     threshold: Callable[[str], int] | None = None,
     nearest: Callable[..., str] | None = None,
     hits: Callable[..., str] | None = None,
+    frequency: Callable[[Any], int | None] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
 
     `settings` answers for half-lives of entity types, `threshold` for the number of observations
     from which one is large (default of both: the documents' values); `embed` turns a text, for a
     collection or None, into a vector blob (default: NULL); `nearest` and `hits` call a retriever
-    (default: they find nothing).
+    (default: they find nothing); `frequency` counts the texts that hold a word (default: NULL).
     """
     from datasette_limbic.config import Settings
 
@@ -71,6 +72,7 @@ def register(
         "threshold": threshold or Settings().split_threshold,
         "nearest": nearest or sql_values.nothing,
         "hits": hits or sql_values.nothing,
+        "frequency": frequency or sql_values.unknown,
     }
     for function in FUNCTIONS:
         if function.aggregate:
@@ -300,6 +302,16 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         "A NULL or blank query finds nothing: [].",
         deterministic=False,
         needs="hits",
+    ),
+    SqlFunction(
+        "limbic_frequency",
+        "limbic_frequency(word)",
+        (1,),
+        sql_values.call,
+        "In how many names and observations a word stands: counted up to about 10,000, estimated "
+        "over that. Of a word with punctuation inside, the rarest part.",
+        deterministic=False,
+        needs="frequency",
     ),
     SqlFunction(
         "limbic_fts_query",

@@ -264,6 +264,11 @@ def nothing(*args: object) -> str:
     return "[]"
 
 
+def unknown(*_arguments: Any) -> None:
+    """What a function answers that needs the memory, on a connection without one."""
+    return None
+
+
 def embed(embed: Embed | None, content: Any, collection: Any = None) -> bytes | None:
     words = _text(content, "text")
     if embed is None or words is None or not words.strip():

@@ -1,13 +1,14 @@
 """Loading a model before SQL that embeds runs, since it takes longer than SQL may.
 
 Datasette interrupts a statement after a second; loading the packaged model takes about as long,
-another one more. So a request for the stored query, or for SQL that calls limbic_embed(), waits
-here until the model is there, off the event loop and once per process.
+another one more, and so does reading the codes of a large memory. So a request for the stored
+query, or for SQL that embeds its query, waits here until they are there, off the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,12 @@ from typing import Any
 from datasette.app import Datasette
 
 from . import embedding, plugin
+from .retrieval import choosing
 
 log = logging.getLogger("datasette_limbic")
 
+# functions of SQL that embed their query
+_EMBEDDING = (b"limbic_embed", b"limbic_nearest")
 _warmed: set[str] = set()
 
 
@@ -35,18 +39,18 @@ def wrap(datasette: Datasette, app: Any) -> Callable[..., Any]:
 def embeds(scope: dict[str, Any]) -> bool:
     """Whether the request is for the stored query, or for SQL that embeds its query."""
     page = str(scope.get("path", "")).rstrip("/").rsplit("/", 1)[-1]
-    return page.split(".")[0] == plugin.STORED_QUERY or b"limbic_embed" in scope.get(
-        "query_string", b""
-    )
+    given = scope.get("query_string", b"")
+    return page.split(".")[0] == plugin.STORED_QUERY or any(name in given for name in _EMBEDDING)
 
 
 async def warm(datasette: Datasette) -> None:
     """Load the model of each memory that runs on this machine and is not loaded yet."""
     for name in await plugin.memories(datasette):
         settings = plugin.settings_for(datasette, name)
-        info = await datasette.get_database(name).execute_fn(
-            lambda conn: embedding.collection_info(conn, "entities")
-        )
+        db = datasette.get_database(name)
+        info = await db.execute_fn(lambda conn: embedding.collection_info(conn, "entities"))
+        if info is not None:
+            await db.execute_fn(functools.partial(choosing.prepare, settings=settings))
         model = settings.model or (info.model_id if info else None)
         if model is None or model in _warmed:
             continue

@@ -451,7 +451,7 @@ def test_the_tables_behind_are_all_known(demo_db):
         rows = conn.execute(
             "select name from sqlite_master where type = 'table' and sql not like '%virtual%'"
             " and (name glob '_limbic_fts*' or name glob '_limbic_trigram*'"
-            "  or name glob '_limbic_vec*')"
+            "  or name glob '_limbic_vec_[eo]*')"
         ).fetchall()
     assert sorted(BEHIND) == sorted(row[0] for row in rows)
 
@@ -1218,6 +1218,7 @@ def test_every_check_constraint_has_a_check():
     assert set(tables) == {
         "observations",
         "co_occurrences",
+        "limbic_approximate",
         "limbic_duplicates",
         "limbic_feedback",
         "limbic_insights",

@@ -26,7 +26,14 @@ from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, RetrieverFailed
 from datasette_limbic.retrieval import changes
 from datasette_limbic.retrieval.model import Wanted
-from datasette_limbic.retrieval.postgres import Postgres, dsn, pending, source
+from datasette_limbic.retrieval.postgres import (
+    Postgres,
+    dsn,
+    pending,
+    schema,
+    searching,
+    source,
+)
 from datasette_limbic.retrieval.postgres import connection as links
 from datasette_limbic.retrieval.postgres import push as pushing
 from datasette_limbic.retrieval.postgres.push import PushSummary, push
@@ -432,7 +439,9 @@ def test_another_model_or_version(memory: tuple[Any, Settings], server: Postgres
         assert "of version 7, and this package writes version 1" in (problem or "")
 
 
-def test_tables_are_partitioned_and_indexed(server: PostgresServer, demo_db: Path) -> None:
+def test_tables_are_partitioned_and_indexed(
+    server: PostgresServer, demo_db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = settings_for(server, postgres_partitions=3)
     with closing(connection.connect(demo_db, settings=settings)) as conn:
         push(conn, settings)
@@ -458,7 +467,20 @@ def test_tables_are_partitioned_and_indexed(server: PostgresServer, demo_db: Pat
             assert [f"texts_{i}_words" in plan for i in range(3)] == [True] * 3
         plain = settings_for(server, postgres_partitions=0)
         assert push(conn, plain).problem is None
-        assert nearest(conn, plain, "billing") == nearest(conn, settings, "billing")
+        right = nearest(conn, settings, "billing")
+        assert nearest(conn, plain, "billing") == right
+        # an older pgvector: no halfvec, and an index that stops where it has looked far enough
+        monkeypatch.setattr(schema, "HALF_FROM", (99,))
+        monkeypatch.setattr(searching, "ITERATES_FROM", (99,))
+        old = settings_for(server)
+        assert push(conn, old).problem is None
+        with psql(server, old) as pg:
+            kind = "select format_type(atttypid, atttypmod) from pg_attribute where attname"
+            kind += " = 'embedding' and attrelid = 'entities'::regclass"
+            assert pg.execute(kind).fetchone()[0] == "vector(512)"
+        assert nearest(conn, old, "billing") == right
+        monkeypatch.setattr(schema, "MAX_DIMENSION", {"vector": 300})
+        assert "512 dimensions are more than" in (push(conn, settings_for(server)).problem or "")
 
 
 # -- a server that fails -----------------------------------------------------------------------
@@ -783,13 +805,19 @@ def test_the_command_pushes_and_says_so(
 ) -> None:
     settings = settings_for(server)
     config = tmp_path / "datasette.json"
-    own = {"retriever": "postgres", "postgres_schema": settings.postgres_schema}
+    own = {
+        "retriever": "postgres",
+        "postgres_schema": settings.postgres_schema,
+        "postgres_dsn": {"$env": "MEMORY_DSN"},
+    }
     config.write_text(json.dumps({"plugins": {"datasette-limbic": own}}))
     arguments = ["limbic", "sync", str(demo_db), "-c", str(config)]
-    monkeypatch.setenv(dsn.VARIABLE, server.tcp)
+    monkeypatch.setenv("MEMORY_DSN", server.tcp)
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     assert "server: 533 rows written" in done.output
+    monkeypatch.delenv("MEMORY_DSN")
+    monkeypatch.setenv(dsn.VARIABLE, server.tcp)
     assert "server: in step" in CliRunner().invoke(cli, arguments).output
     monkeypatch.setenv(dsn.VARIABLE, f"postgresql://u:{SECRET}@127.0.0.1:1/x")
     lost = CliRunner().invoke(cli, [*arguments, "--json"])

@@ -301,6 +301,7 @@ def test_tables_of_a_user_are_taken_over(tmp_path):
         "m003_signals",
         "m004_reports",
         "m005_actions",
+        "m006_retrieval",
     ]
     assert conn.execute("select name, last_activity_at from entities").fetchall() == [
         ("Ana", OLD),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import sqlite3 as stock_sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from datasette.utils import BadMetadataError, parse_metadata
+from datasette.utils import BadMetadataError, parse_metadata, resolve_env_secrets
 from datasette.utils.sqlite import sqlite3
 
 from .. import connection
@@ -93,4 +94,10 @@ def read_settings(config: Path | None, database: str) -> Settings:
 
     databases = whole.get("databases") if isinstance(whole, dict) else None
     own = of(databases.get(database)) if isinstance(databases, dict) else None
-    return Settings.from_mapping(own if own is not None else of(whole))
+    given = own if own is not None else of(whole)
+    try:
+        # {"$env": "NAME"} and {"$file": "PATH"}, as Datasette reads them
+        given = resolve_env_secrets(given, os.environ)
+    except (OSError, TypeError) as error:
+        raise BadParameter(f"{config}: {error}") from error
+    return Settings.from_mapping(given)

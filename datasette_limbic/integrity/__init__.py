@@ -16,7 +16,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import NotAMemory
 from ..schema import require_memory
-from . import encoding, rows, search_log, structure, text, times, values, vectors
+from . import approximate, encoding, rows, search_log, structure, text, times, values, vectors
 from . import schema as schema_checks
 from .context import Check, Context, NotLookedAt, is_passing, showing
 from .report import SHOWN, Repair, Report, Result
@@ -27,7 +27,7 @@ Progress = Callable[[int, int, str], None]
 """Called with (done, total, title of the check that comes next)."""
 
 # What is made again whatever stands there: an error in these is no case for a person.
-_DERIVED = ("text.", "vectors.")
+_DERIVED = ("text.", "vectors.", "approximate.")
 
 
 @cache
@@ -44,6 +44,7 @@ def checks() -> tuple[Check, ...]:
         *encoding.checks(),
         *text.CHECKS,
         *vectors.CHECKS,
+        *approximate.CHECKS,
     )
 
 

@@ -27,6 +27,7 @@ _UNUSED = re.compile(r"Page \d+(?::| is) never used")
 BEHIND = {
     **{part: "fts" for index in INDEXES for part in shadows(index)},
     **{part: "vec" for name in COLLECTIONS for part in every_part(name)},
+    **dict.fromkeys(("_limbic_ann_parts", "_limbic_ann_segments"), "approximate"),
 }
 """Tables that can be made again whatever has become of them."""
 _CONSTRAINT = re.compile(
@@ -59,7 +60,7 @@ def lines(context: Context) -> dict[str, list[str]]:
 
 
 def _no_lines() -> dict[str, list[str]]:
-    return {"file": [], "index": [], "constraint": [], "fts": [], "vec": []}
+    return {"file": [], "index": [], "constraint": [], "fts": [], "vec": [], "approximate": []}
 
 
 def _ask(context: Context, about: str) -> dict[str, list[str]]:

@@ -43,13 +43,13 @@ def checks() -> tuple[Check, ...]:
         for table, columns in reference().columns.items()
         # what a source said, as it said it, is compared and never read as a time
         if not table.startswith("_limbic_source")
-        and (names := [name for name in columns if _NAMED.fullmatch(name)])
+        and (names := [name for name, column in columns.items() if is_time(column)])
     )
 
 
 def is_time(column: Column) -> bool:
-    """Whether a column is for a time, by its name."""
-    return _NAMED.fullmatch(column.name) is not None
+    """Whether a column is for a time, by its name; numbers of ours are counts."""
+    return _NAMED.fullmatch(column.name) is not None and column.type.lower() == "text"
 
 
 def _check(table: str, names: list[str]) -> Check:

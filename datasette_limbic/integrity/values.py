@@ -134,6 +134,7 @@ VALUES = (
     _one_of(
         "limbic_duplicates", "later_id", "rule", "'exact', 'cosine', 'containment', 'wording'", None
     ),
+    _one_of("limbic_approximate", "build", "state", "'filling', 'measuring', 'ready'", None),
     _count("entity_access", "access_count", 0),
     _count("co_occurrences", "co_count", 1),
     bad_rows(
@@ -178,5 +179,6 @@ JSON = (
     _json("limbic_changes", "id", "after", "'null'"),
     _json("limbic_topics", "entity_id", "topics", "'[]'"),
     _json("limbic_parameters", "version", "evidence", "null", empty=True),
+    _json("limbic_approximate", "build", "measured", "null", empty=True),
     _json("embeddings", "id", "metadata", "null", empty=True),
 )

@@ -114,7 +114,8 @@ def _rejected(context: Context, name: str) -> dict[str, str]:
         raise NotLookedAt("limbic_indexes.rejected cannot be read") from None
 
 
-def _marked(context: Context, name: str) -> set[int]:
+def marked(context: Context, name: str) -> set[int]:
+    """Items of a collection that wait for a sync."""
     rows = context.conn.execute("select item_id from limbic_stale where collection = ?", [name])
     return {row[0] for row in rows}
 
@@ -140,7 +141,7 @@ def _dimension(context: Context) -> Found:
 def out_of_step(context: Context, name: str) -> Iterator[dict[str, Any]]:
     """Where the vec0 table of a collection differs from what it is derived from."""
     _rejected(context, name)
-    table, marked = TABLES[name].name, _marked(context, name)
+    table, waits = TABLES[name].name, marked(context, name)
     made = table_dimension(context.conn, name) is not None
     if broken := broken_parts(context, name):
         yield from ({"table": table, "text": text} for text in broken)
@@ -162,14 +163,14 @@ def out_of_step(context: Context, name: str) -> Iterator[dict[str, Any]]:
         *((item, "not in the index") for item in absent),
         *((item, "in the index, without a stored vector") for item in left_over),
     ):
-        if item not in marked:
+        if item not in waits:
             yield {"collection": name, "id": item, "text": what}
     if context.vec_missing is None:
         for (item,) in context.conn.execute(_COPIED[name]):
-            if item not in marked:
+            if item not in waits:
                 yield {"collection": name, "id": item, "text": "with columns of another state"}
         for item in _other_vectors(context, name):
-            if item not in marked:
+            if item not in waits:
                 yield {"collection": name, "id": item, "text": "with another vector"}
 
 

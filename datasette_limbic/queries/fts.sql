@@ -1,11 +1,10 @@
 -- the terms of the query, rare ones first: they say most
 terms as materialized (
   select *, limbic_idf(df, (select count(*) + ifnull((select sum(vectors) from limbic_indexes), 0)
-    from limbic_stale)) as idf
-  from (select json_extract(t.value, '$.match') as term, key as pos, (
-    select min(ifnull(doc, 0)) from json_each(t.value, '$.tokens') w
-    left join _limbic_fts_vocab v on v.term = w.value) as df
-  from json_each(limbic_fts_terms(:q)) t limit -1)
+    from (select 1 from limbic_stale limit 100000))) as idf
+  from (select json_extract(value, '$.match') as term, key as pos,
+      limbic_frequency(json_extract(value, '$.match')) as df
+    from json_each(limbic_fts_terms(:q)) limit -1)
 ),
 -- while their document frequencies add up to 10,000
 kept as materialized (

@@ -57,11 +57,11 @@ create table if not exists _limbic_ann_segments (
 create index if not exists _limbic_ann_segments_build on _limbic_ann_segments(build);
 
 -- What a server has of this memory (retriever: postgres). memory is the name by which the server
--- knows it; of the version, and all before, nothing is left to push.
+-- knows it; of the version, and all before, nothing is left to push (null: nothing was pushed).
 create table if not exists limbic_pushes (
   collection text primary key,
   memory text not null,
-  version integer not null,
+  version integer,
   rows integer not null default 0,
   pushed_at text
 ) without rowid;

@@ -29,15 +29,17 @@ found as (
 pool as materialized (
   select e.id, name, entity_type, created_at, last_activity_at, distance, knn_rank, fts_rank,
     covered, max(0, ifnull(cast(access_count as integer), 0)) as access_count, last_access,
-    -- a view cannot stand here: SQLite would read all of it for each candidate
+    -- a view cannot stand here: SQLite would read all of it for each candidate; and of a hub whose
+    -- neighbours are archived no more than so many are looked at (see queries/at_size.sql)
     (select count(*) from (
       select distinct n.id from (
-        select to_entity as x, relation_type, valid_to from relations where from_entity = e.id
+        select * from (select to_entity as x, valid_to from relations where from_entity = e.id
+          and relation_type not in ('contiene', 'parte_de') order by valid_to limit 500)
         union all
-        select from_entity, relation_type, valid_to from relations where to_entity = e.id
+        select * from (select from_entity, valid_to from relations where to_entity = e.id
+          and relation_type not in ('contiene', 'parte_de') order by valid_to limit 500)
       ) r cross join entities n on n.id = x
-      where x <> e.id and archived_at is null and relation_type not in ('contiene', 'parte_de')
-        and ifnull(julianday(r.valid_to) > at, 1)
+      where x <> e.id and archived_at is null and ifnull(julianday(r.valid_to) > at, 1)
       limit limbic_arg(:d_max, 15))) as degree
   from found f cross join p cross join entities e on e.id = f.id
   left join entity_access a on a.entity_id = e.id

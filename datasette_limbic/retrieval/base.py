@@ -60,7 +60,7 @@ class Base:
         """Which of ``ids`` a search may find, as bool; None: all of them.
 
         Read once: what changed since is in the overlay from the next sync on, and the statement
-        looks at the rows themselves.
+        looks at the rows themselves. What waits for a sync stays in: it may be brought back before.
         """
         import numpy
 
@@ -81,6 +81,11 @@ class Base:
             gone = numpy.fromiter((row[0] for row in rows), "i8")
             if len(gone):
                 keep = ~numpy.isin(self.ids, gone)
+        if keep is not None:
+            rows = conn.execute(
+                "select item_id from limbic_stale where collection = ?", [COLLECTION]
+            )
+            keep |= numpy.isin(self.ids, numpy.fromiter((row[0] for row in rows), "i8"))
         with self._guard:
             self._filters[key] = keep
             while len(self._filters) > _FILTERS:

@@ -8,6 +8,7 @@ never wait long, and searches use the old index until the new one is ready.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from .overlay import COLLECTION, overlay
 
 if TYPE_CHECKING:
     import numpy
+
+log = logging.getLogger("datasette_limbic")
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
@@ -77,8 +80,13 @@ def build(
     ):
         _drop(conn, begun)
         begun = None
-    if begun is None:
-        begun = _begin(conn, info, target_recall, progress)
+    if begun is not None:
+        try:
+            return _finish(conn, begun, info.count, progress)
+        except ValueError as error:
+            log.warning("what was begun of the approximate index is left: %s", error)
+            _drop(conn, begun)
+    begun = _begin(conn, info, target_recall, progress)
     return _finish(conn, begun, info.count, progress)
 
 
@@ -146,6 +154,7 @@ def _finish(conn: sqlite3.Connection, begun: Build, total: int, progress: Progre
             signs, short = training.encode(rows)
             done += len(ids)
             with llm_store.transaction(conn):
+                _require(conn, begun)
                 builds.add_segment(conn, begun.build, ids, signs, short)
                 begun = builds.change(
                     conn,
@@ -156,9 +165,11 @@ def _finish(conn: sqlite3.Connection, begun: Build, total: int, progress: Progre
                 )
             _say(progress, done, max(total, done), "codes")
         with llm_store.transaction(conn):
+            _require(conn, begun)
             begun = builds.change(conn, begun.build, state="measuring")
     begun = _measured(conn, begun, progress)
     with llm_store.transaction(conn):
+        _require(conn, begun)
         ready = builds.change(
             conn,
             begun.build,
@@ -168,6 +179,15 @@ def _finish(conn: sqlite3.Connection, begun: Build, total: int, progress: Progre
         )
         builds.discard(conn, keep=ready.build)
     return ready
+
+
+def _require(conn: sqlite3.Connection, begun: Build) -> None:
+    """Raise VectorsUnavailable where another program went on with the build, or dropped it."""
+    if begun not in builds.builds(conn):
+        raise VectorsUnavailable(
+            "another program is building the approximate index of this memory: wait for it, then "
+            "see 'datasette limbic status', and run this again where it stopped"
+        )
 
 
 def _measured(conn: sqlite3.Connection, build: Build, progress: Progress | None) -> Build:
@@ -184,6 +204,7 @@ def _measured(conn: sqlite3.Connection, build: Build, progress: Progress | None)
         return build
     result = measuring.measure(conn, found, build.target_recall, advance)
     with llm_store.transaction(conn):
+        _require(conn, build)
         return builds.change(
             conn,
             build.build,
@@ -198,8 +219,8 @@ def _measured(conn: sqlite3.Connection, build: Build, progress: Progress | None)
 def keep_in_step(conn: sqlite3.Connection, progress: Progress | None = None) -> Build | None:
     """After the vectors changed: take the changes into the index. None where there is no index.
 
-    Where anything may have changed, or the model did, it is filled or built anew; once the vectors
-    are a fifth more, it is measured again.
+    Where anything may have changed, the model did or the index is damaged, it is built anew; once
+    the vectors are a fifth more or fewer, it is measured again.
     """
     current = builds.serving(conn)
     if current is None:
@@ -211,13 +232,17 @@ def keep_in_step(conn: sqlite3.Connection, progress: Progress | None = None) -> 
         return None
     changed = changes.since(conn, COLLECTION, current.version)
     if changed is None or (current.model, current.dimension) != (info.model_id, info.dimension):
-        return build(conn, target_recall=current.target_recall, anew=True, progress=progress)
+        return build(conn, target_recall=current.target_recall, progress=progress)
     if len(changed) < FOLD_FROM:
         return current
-    current = _fold(conn, current)
-    measured = current.measured_at or 0
-    if abs(current.vectors - measured) > MEASURE_AGAIN * max(1, measured):
-        current = _measured(conn, current, progress)
+    try:
+        current = _fold(conn, current)
+        measured = current.measured_at or 0
+        if abs(current.vectors - measured) > MEASURE_AGAIN * max(1, measured):
+            current = _measured(conn, current, progress)
+    except ValueError as error:
+        log.warning("%s: it is built anew", error)
+        return build(conn, target_recall=current.target_recall, progress=progress)
     return current
 
 
@@ -225,8 +250,9 @@ def _fold(conn: sqlite3.Connection, current: Build) -> Build:
     """One more segment: codes of what changed, and marks for what is gone."""
     import numpy
 
-    training = builds.training(conn, current)
     with llm_store.transaction(conn):
+        _require(conn, current)
+        training = builds.training(conn, current)
         changed = changes.since(conn, COLLECTION, current.version) or []
         version = changes.version(conn, COLLECTION).now
         over = overlay(conn, changed, current.dimension)

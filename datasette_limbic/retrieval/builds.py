@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
+from . import changes
 from .codes import Training
 from .overlay import COLLECTION
 
 if TYPE_CHECKING:
     import numpy
+
+
+FIRST_ID = -(1 << 63)
+"""No id of an entity is lower."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,11 @@ class Build:
     @property
     def figures(self) -> dict[str, Any]:
         """Recall by number of results, and how it was measured; empty before that."""
-        return dict(json.loads(self.measured)) if self.measured else {}
+        try:
+            found = json.loads(self.measured or "{}")
+        except (ValueError, TypeError):  # 'datasette limbic check' says so
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
 _COLUMNS = ", ".join(f.name for f in fields(Build))
@@ -89,7 +98,7 @@ def begin(
     """Write a new build and what training made. In the caller's transaction."""
     cursor = conn.execute(
         "insert into limbic_approximate(collection, state, model, dimension, axes, version,"
-        " trained_on, target_recall) values (?, 'filling', ?, ?, ?, ?, ?, ?)",
+        " trained_on, target_recall, filled_to) values (?, 'filling', ?, ?, ?, ?, ?, ?, ?)",
         [
             COLLECTION,
             model,
@@ -98,6 +107,7 @@ def begin(
             version,
             count,
             target_recall,
+            FIRST_ID,
         ],
     )
     number = int(cursor.lastrowid or 0)
@@ -204,6 +214,27 @@ def segments(conn: sqlite3.Connection, build: Build, words: int) -> Segments:
     if len(of_codes) < len(every_code):
         every_sign, every_code = every_sign[of_codes], every_code[of_codes]
     return Segments(all_ids[latest], every_sign, every_code)
+
+
+def spoil(conn: sqlite3.Connection) -> None:
+    """Leave of all builds what was asked for, so that the next sync builds anew. In the caller's
+    transaction."""
+    conn.execute(
+        "update limbic_approximate set state = 'ready'"
+        " where coalesce(state, '') not in ('filling', 'measuring', 'ready')"
+    )
+    newest = conn.execute(
+        "select max(build) from limbic_approximate where collection = ? and state = 'ready'",
+        [COLLECTION],
+    ).fetchone()[0]
+    discard(conn, keep=newest)
+    # no file knows that version
+    conn.execute(
+        "update limbic_approximate set version = ?,"
+        " target_recall = iif(target_recall between .5 and 1, target_recall, .98)",
+        [changes.UNKNOWN.now],
+    )
+    conn.execute("delete from _limbic_ann_segments")
 
 
 def discard(conn: sqlite3.Connection, *, keep: int | None = None) -> None:

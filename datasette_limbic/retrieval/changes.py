@@ -28,11 +28,21 @@ class Version(NamedTuple):
     changes_from: int
 
 
+UNKNOWN = Version(-1, -1)
+"""Of a file that keeps no versions: it was not brought up to date yet."""
+
+
 def version(conn: sqlite3.Connection, collection: str) -> Version:
-    """The version of a collection's vectors; (0, 0) where none was indexed, or by old code."""
-    row = conn.execute(
-        "select version, changes_from from limbic_indexes where collection = ?", [collection]
-    ).fetchone()
+    """The version of a collection's vectors; (0, 0) where none was indexed, or by old code, and
+    UNKNOWN in a file of older code."""
+    try:
+        row = conn.execute(
+            "select version, changes_from from limbic_indexes where collection = ?", [collection]
+        ).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such column" not in str(error):
+            raise
+        return UNKNOWN
     return Version(*row) if row else Version(0, 0)
 
 
@@ -62,6 +72,8 @@ def start_anew(conn: sqlite3.Connection, collection: str) -> None:
 def since(conn: sqlite3.Connection, collection: str, seen: int) -> list[int] | None:
     """Items that changed after version ``seen``, by id; None where this file cannot tell."""
     found = version(conn, collection)
+    if found == UNKNOWN:
+        return None
     if seen == found.now:
         return []
     known = seen == found.changes_from or (

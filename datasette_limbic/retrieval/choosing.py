@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from datasette.utils.sqlite import sqlite3
 
+from .. import statement
 from ..config import Settings
-from ..errors import BadParameter
+from ..errors import BadParameter, RetrieverFailed
+from .functions import guarded
 from .model import Retriever
 from .plugins import AUTO, retriever, retrievers
+
+log = logging.getLogger("datasette_limbic")
 
 BY_SPEED = ("approximate", "memory", "vec0")
 """The built-in ones in the order in which ``auto`` tries them; the last one always can."""
@@ -34,13 +39,35 @@ def serves(conn: sqlite3.Connection, settings: Settings, reasons: list[str]) -> 
     return named.name if named is not None else next(_by_speed(conn, settings)).name
 
 
+def is_foreign(found: Retriever) -> bool:
+    """Whether a plugin of somebody else's brings it."""
+    return not type(found).__module__.startswith(f"{__package__}.")
+
+
+def stored_nearest(conn: sqlite3.Connection, settings: Settings) -> str | None:
+    """``nearest(x, d)`` for a statement that is stored: None for vec0's, which runs on any
+    connection; that of a faster one where comparing every vector takes longer than SQL may."""
+    found = serves(conn, settings, [])
+    return None if found in ("vec0", "memory") else statement.nearest_by(found)
+
+
+def prepare(conn: sqlite3.Connection, settings: Settings) -> None:
+    """Load what a search will use, where that takes long."""
+    for found in choose(conn, settings, []):
+        try:
+            return found.prepare(conn, settings)
+        except RetrieverFailed as error:
+            log.warning("%s", error)
+
+
 def _named(conn: sqlite3.Connection, settings: Settings, reasons: list[str]) -> Retriever | None:
     if settings.retriever == AUTO:
         return None
     try:
         found = retriever(settings.retriever)
-        problem = found.unusable(conn, settings)
-    except BadParameter as error:
+        with guarded(found):
+            problem = found.unusable(conn, settings)
+    except (BadParameter, RetrieverFailed) as error:
         problem = str(error)
     if problem is None:
         return found

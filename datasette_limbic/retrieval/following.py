@@ -6,6 +6,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
+from ..errors import VectorsUnavailable
 from ..schema import COLLECTIONS
 from . import approximate, builds, changes
 from .building import Progress, keep_in_step
@@ -18,7 +19,11 @@ def follow(
     said = []
     before = builds.serving(conn)
     if before is not None:
-        build = keep_in_step(conn, progress)
+        try:
+            build = keep_in_step(conn, progress)
+        except VectorsUnavailable as error:
+            said.append(str(error))
+            build = before
         if build is None:
             said.append("the approximate index is gone: there are too few vectors left")
         elif build.build != before.build:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
 from .. import unchanged
 from ..config import Settings
-from ..errors import RetrieverFailed
+from ..errors import BadParameter, LimbicError, RetrieverFailed
 from .model import MAX_K, Retriever, Wanted
 from .plugins import retriever
 
@@ -31,6 +33,23 @@ def failure() -> RetrieverFailed | None:
     return found
 
 
+@contextmanager
+def guarded(found: Retriever) -> Iterator[None]:
+    """Whatever a plugin raises in this block is a RetrieverFailed. Errors of SQLite's pass."""
+    try:
+        yield
+    except (LimbicError, sqlite3.Error):
+        raise
+    except Exception as error:
+        log.exception("the retriever %s failed", found.name)
+        raise RetrieverFailed(said(found.name, error)) from error
+
+
+def said(name: str, error: Exception) -> str:
+    """That a retriever failed, and how, in a sentence."""
+    return f"the retriever {name} failed ({str(error) or type(error).__name__:.200})"
+
+
 def sql_nearest(
     conn: sqlite3.Connection, settings: Settings, embed: Callable[..., bytes | None]
 ) -> Callable[..., str]:
@@ -47,7 +66,7 @@ def sql_nearest(
         if not vector:
             return "[]"
         wanted = Wanted(text, count, vector, entity_type or None, _is_set(include_archived))
-        return _called(str(name), lambda found: found.nearest(conn, wanted, settings))
+        return _called(str(name), count, lambda found: found.nearest(conn, wanted, settings))
 
     return nearest
 
@@ -61,24 +80,40 @@ def sql_hits(conn: sqlite3.Connection, settings: Settings) -> Callable[..., str]
         if not count or not text.strip():
             return "[]"
         wanted = Wanted(text, count)
-        return _called(str(name), lambda found: found.texts(conn, wanted, settings))
+        return _called(str(name), count, lambda found: found.texts(conn, wanted, settings))
 
     return hits
 
 
-def _called(name: str, ask: Callable[[Retriever], Any]) -> str:
+def checked(name: str, found: Iterable[tuple[Any, Any]], most: int) -> list[list[float]]:
+    """What a retriever answered, each item once and no more than was asked for: a plugin may
+    answer anything. Raises RetrieverFailed where a number is none."""
+    rows: dict[int, float] = {}
+    for item, value in found:
+        number = float(value)
+        if not math.isfinite(number):
+            raise RetrieverFailed(f"the retriever {name} answered {number} for entity {item}")
+        rows.setdefault(int(item), number)
+        if len(rows) == most:
+            break
+    return [[item, value] for item, value in rows.items()]
+
+
+def _called(name: str, most: int, ask: Callable[[Retriever], Any]) -> str:
     _last.failure = None
     try:
-        return json.dumps([[int(item), float(value)] for item, value in ask(retriever(name))])
+        return json.dumps(checked(name, ask(retriever(name)), most))
     except RetrieverFailed as error:
         _last.failure = error
+        raise
+    except BadParameter as error:
+        # a name that somebody typed into SQL
+        _last.failure = RetrieverFailed(str(error))
         raise
     except Exception as error:
         # a plugin's code: its failure must not end the search
         log.exception("the retriever %s failed", name)
-        _last.failure = RetrieverFailed(
-            f"the retriever {name} failed ({error or type(error).__name__!s:.200})"
-        )
+        _last.failure = RetrieverFailed(said(name, error))
         raise
 
 

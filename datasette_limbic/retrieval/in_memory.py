@@ -73,6 +73,11 @@ class Memory(Retriever):
         count, dimension = _size(conn)
         if not count:
             return "no vectors are indexed yet"
+        if changes.version(conn, COLLECTION) == changes.UNKNOWN:
+            return (
+                "this memory was made by an older version, which does not tell what changed: run "
+                "'datasette limbic init FILE'"
+            )
         needed = count * (dimension * 4 + 8)
         if needed > settings.vectors_in_memory_mb << 20:
             return (

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
 from .. import llm_store, vectors
 from .approximate import MEASURED_FOR, Codes
+from .builds import FIRST_ID
 from .model import Wanted
 from .overlay import COLLECTION
 from .questions import questions
@@ -31,6 +32,8 @@ EXACT_COST = 14
 MARGIN = 0.003
 """How much more than the target the setting half has to reach."""
 _BATCH = 20_000
+_SAME = 1e-6
+"""Similarities that differ by less are the same: several texts may be equal."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,21 @@ class Measured:
         return {"recall": {str(k): v for k, v in self.recalls.items()}, "questions": self.questions}
 
 
+class Truth(NamedTuple):
+    """The true neighbours of a question, nearest first."""
+
+    ids: numpy.ndarray
+    """int64."""
+    similar: numpy.ndarray
+    """Their cosine similarities, float32."""
+
+    def of(self, count: int) -> Truth:
+        """The nearest ``count`` of them."""
+        return Truth(self.ids[:count], self.similar[:count])
+
+
 def unit_rows(
-    conn: sqlite3.Connection, dimension: int, *, after: int = 0, batch: int = _BATCH
+    conn: sqlite3.Connection, dimension: int, *, after: int = FIRST_ID, batch: int = _BATCH
 ) -> Iterator[tuple[numpy.ndarray, numpy.ndarray, int]]:
     """All usable vectors of the entities by id, in batches: ids (int64), unit rows (float32), and
     the last id that was looked at.
@@ -96,13 +112,13 @@ def measure(
     truth = _nearest(conn, asked, itself, depth, progress)
     order = numpy.random.default_rng(0).permutation(len(asked))
     setting, telling = (order[::2], order[1::2]) if len(asked) > 1 else (order, order)
-    ranks = [_ranks(codes, asked[i], truth[i][:MEASURED_FOR]) for i in setting]
+    ranks = [_ranks(codes, asked[i], truth[i].ids[:MEASURED_FOR]) for i in setting]
     shortlisted, rescored = _cheapest(ranks, target)
     recalls = {
         k: float(
             numpy.mean(
                 [
-                    _recall(conn, codes, asked[i], itself[i], truth[i][:k], shortlisted, rescored)
+                    _recall(conn, codes, asked[i], itself[i], truth[i].of(k), shortlisted, rescored)
                     for i in telling
                 ]
             )
@@ -159,8 +175,8 @@ def _nearest(
     itself: numpy.ndarray,
     depth: int,
     progress: Callable[[int], None] | None,
-) -> list[numpy.ndarray]:
-    """The true neighbours of each question, nearest first: exact, over all vectors."""
+) -> list[Truth]:
+    """The true neighbours of each question: exact, over all vectors."""
     import numpy
 
     ids = numpy.full((len(asked), depth), -1, "i8")
@@ -177,7 +193,12 @@ def _nearest(
             progress(len(batch))
     order = numpy.argsort(-similar, axis=1, kind="stable")
     ids = numpy.take_along_axis(ids, order, axis=1)
-    return [row[row >= 0] for row in ids]
+    similar = numpy.take_along_axis(similar, order, axis=1)
+    return [
+        Truth(row[there], values[there])
+        for row, values in zip(ids, similar, strict=True)
+        for there in [values > -numpy.inf]
+    ]
 
 
 def _places(codes: Codes, ids: numpy.ndarray) -> numpy.ndarray:
@@ -196,11 +217,18 @@ def _recall(
     codes: Codes,
     query: numpy.ndarray,
     itself: int,
-    truth: numpy.ndarray,
+    truth: Truth,
     shortlisted: int,
     rescored: int,
 ) -> float:
-    """The share of the true neighbours among as many results of the search itself."""
-    wanted = Wanted("", len(truth) + 1, query.tobytes(), include_archived=True)
-    found = [c.id for c in codes.nearest(conn, wanted, shortlisted, rescored) if c.id != itself]
-    return len(set(found[: len(truth)]) & set(truth.tolist())) / max(1, len(truth))
+    """The share of true neighbours among as many results of the search itself.
+
+    What is as near as the last of them is one too: of vectors that are equal, any will do.
+    """
+    count = len(truth.ids)
+    if not count:
+        return 1.0
+    wanted = Wanted("", count + 1, query.tobytes(), include_archived=True)
+    found = [c for c in codes.nearest(conn, wanted, shortlisted, rescored) if c.id != itself]
+    farthest = 1.0 - float(truth.similar[-1]) + _SAME
+    return sum(c.distance <= farthest for c in found[:count]) / count

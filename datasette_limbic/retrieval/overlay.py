@@ -21,6 +21,9 @@ COLLECTION = "entities"
 MOST_UNINDEXED = 2000
 """Rows that nobody has indexed yet, of which so many are looked at; the newest ones."""
 
+_SMALL, _LARGE = 1e-15, 1e15
+"""Lengths of vectors between which float32 is enough to tell them."""
+
 
 class Overlay(NamedTuple):
     """Items whose vectors in the index do not count, and the vectors that do."""
@@ -123,11 +126,17 @@ def similarities(
     size = len(query) * 4
     rows = conn.execute(
         "select cast(id as integer), embedding from embeddings where collection_id = ?"
-        " and id in (select cast(value as text) from json_each(?)) and length(embedding) = ?",
+        " and id in (select cast(value as text) from json_each(?))"
+        " and typeof(embedding) = 'blob' and length(embedding) = ?",
         [collection[0], json.dumps(list(ids)), size],
     ).fetchall()
     found = numpy.frombuffer(b"".join(row[1] for row in rows), "<f4").reshape(-1, len(query))
-    norms = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
+    with numpy.errstate(over="ignore"):
+        norms = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
+    if not ((norms > _SMALL) & (norms < _LARGE)).all():
+        # squares of float32 have no room there
+        found = found.astype("f8")
+        norms = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
     # what cannot be used is never among the nearest: its code was not made either
     with numpy.errstate(all="ignore"):
         similar = numpy.einsum("ij,j->i", found, query) / norms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from functools import cache
+from typing import Any
 
 from ..errors import BadParameter
 from . import hookspecs
@@ -21,9 +22,11 @@ def retrievers() -> dict[str, Retriever]:
     from .builtin import RETRIEVERS
 
     found: dict[str, Retriever] = {}
-    for group in [RETRIEVERS, *reversed(_hook())]:
-        for retriever in group or ():
-            if not _NAME.fullmatch(retriever.name) or retriever.name == AUTO:
+    for group in [RETRIEVERS, *_hook()]:
+        for retriever in group:
+            if not isinstance(retriever, Retriever):
+                log.error("a retriever is left out: %.100r is no object of Retriever", retriever)
+            elif not _NAME.fullmatch(str(retriever.name)) or retriever.name == AUTO:
                 log.error(
                     "the retriever %r is left out: a name is lower case, of letters, digits and _",
                     retriever.name,
@@ -44,10 +47,18 @@ def retriever(name: str) -> Retriever:
     return found[name]
 
 
-def _hook() -> list[list[Retriever]]:
-    plugins = _plugins()
-    answers: list[list[Retriever]] = plugins.hook.limbic_retrievers()
-    return answers
+def _hook() -> list[list[Any]]:
+    """What each plugin brings, in the order in which they were registered.
+
+    One by one: a plugin that fails brings nothing, and takes nothing from the others.
+    """
+    found = []
+    for plugin in _plugins().hook.limbic_retrievers.get_hookimpls():
+        try:
+            found.append(list(plugin.function() or ()))
+        except Exception:
+            log.exception("the plugin %s brings no retriever", plugin.plugin_name)
+    return found
 
 
 @cache

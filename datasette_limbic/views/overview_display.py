@@ -10,6 +10,7 @@ from ..i18n import counting, gettext, marked
 from ..i18n import gettext as _
 from ..text import shows
 from . import overview_charts as charts
+from . import retrieval_display
 from .common import Page
 
 EXAMPLES = 4
@@ -92,6 +93,8 @@ def decorate(here: Page, data: dict[str, Any]) -> None:
         }
         for name, value in (data["parameters"] or {}).items()
     ]
+    if data["vectors"]:
+        data["_retrieval"] = retrieval_display.overview(data["vectors"]["retrieval"])
     if data["signals"]:
         data["_deleted"] = _deleted(data["signals"]["since_start"]["pruned"])
     if data["review"]:

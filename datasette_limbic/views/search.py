@@ -11,8 +11,9 @@ from datasette import Response
 from .. import compat, config, embedding, highlights, permissions, plugin, request, search, serving
 from ..answers import plain, public
 from ..errors import BadParameter
+from ..retrieval import state
 from ..schema import SEARCHED_TABLES
-from . import posting, rating, search_display, search_form, writable
+from . import posting, rating, retrieval_display, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
 
 
@@ -40,10 +41,13 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
         # of this very pool: what is rated is what was shown
         form = rating.form(conn, here, pool) if may_rate else None
         types = highlights.entity_types(conn)
-        return answer, pool, found, archived, form, types
+        wanted = asked.limit * asked.expansion_factor
+        recall = state.recall(conn, wanted) if pool.retriever == "approximate" else None
+        return answer, pool, found, archived, form, types, recall
 
-    answer, pool, found, archived, form, types = await here.read(read)
+    answer, pool, found, archived, form, types, recall = await here.read(read)
     await _add_links(here, asked, answer)
+    answer["_found_by"] = retrieval_display.found_by(pool.retriever, recall)
     answer["_types"] = types
     answer["_rating"] = form
     varied = search_form.VARIED
@@ -123,7 +127,7 @@ async def _add_links(here: Page, asked: request.Request, answer: dict[str, Any])
     database = str(here.datasette.urls.database(here.db.name))
     answer["stored_query_url"] = (
         f"{database}/{plugin.STORED_QUERY}?{search_form.stored_query(asked)}"
-        if await _stored_gives_the_same(here, asked, answer["degraded"])
+        if await _stored_gives_the_same(here, asked, answer)
         else None
     )
     answer["_may_sql"] = await compat.may_execute_sql(
@@ -131,11 +135,18 @@ async def _add_links(here: Page, asked: request.Request, answer: dict[str, Any])
     )
 
 
-async def _stored_gives_the_same(here: Page, asked: request.Request, degraded: str | None) -> bool:
+EXACT = (None, "memory", "vec0")
+"""Who finds what the stored query does, whose candidates vec0 brings; None: nobody was asked."""
+
+
+async def _stored_gives_the_same(
+    here: Page, asked: request.Request, answer: dict[str, Any]
+) -> bool:
     """Whether the stored query, which is one statement for all searches, ranks as this one did."""
     if (
         not asked.query
-        or degraded
+        or answer["degraded"]
+        or answer["retriever"] not in EXACT
         or (asked.mode, asked.fusion) != ("hybrid", here.settings.fusion)
     ):
         return False

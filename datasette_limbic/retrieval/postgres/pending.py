@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +17,13 @@ from ..model import Candidate
 
 MOST = 5000
 """Rows that one search looks through here; of more, those with the highest ids, the newest."""
+
+REMEMBERED = 16
+"""Lists of changes that are kept: two for each memory that is searched."""
+
+# Versions are moments, so no two memories have the same but copies of one.
+_lists: OrderedDict[tuple[str, int, int], list[int] | None] = OrderedDict()
+_guard = threading.Lock()
 
 _MARKED = "select item_id from limbic_stale where collection = ? order by item_id desc limit ?"
 _VECTORS = """
@@ -36,9 +45,10 @@ class Pending(NamedTuple):
 def pending(conn: sqlite3.Connection, collection: str, pushed: int) -> Pending:
     """What changed after version ``pushed``, the server's. Raises RetrieverFailed where this file
     cannot tell."""
-    changed = changes.since(conn, collection, pushed)
+    now = changes.version(conn, collection).now
+    changed = _changed(conn, collection, pushed, now)
     if changed is None:
-        if pushed <= changes.version(conn, collection).now:
+        if pushed <= now:
             raise RetrieverFailed(
                 f"the PostgreSQL server has another state of the {collection} than this file "
                 "knows: run datasette limbic sync"
@@ -50,6 +60,20 @@ def pending(conn: sqlite3.Connection, collection: str, pushed: int) -> Pending:
     if len(ids) <= MOST:
         return Pending(frozenset(ids), 0)
     return Pending(frozenset(sorted(ids)[-MOST:]), len(ids) - MOST)
+
+
+def _changed(conn: sqlite3.Connection, collection: str, pushed: int, now: int) -> list[int] | None:
+    """The ids that changed between two versions; read once, since the list may be long."""
+    key = (collection, pushed, now)
+    with _guard:
+        if key in _lists:
+            return _lists[key]
+    found = changes.since(conn, collection, pushed)
+    with _guard:
+        _lists[key] = found
+        while len(_lists) > REMEMBERED:
+            _lists.popitem(last=False)
+    return found
 
 
 def measured(

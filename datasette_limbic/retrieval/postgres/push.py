@@ -147,7 +147,7 @@ class _Push:
             memory = str(row[0] or uuid.uuid4().hex)
             for name in COLLECTIONS:
                 self.conn.execute(
-                    "insert into limbic_pushes(collection, memory, version) values (?, ?, 0)"
+                    "insert into limbic_pushes(collection, memory) values (?, ?)"
                     " on conflict do nothing",
                     [name, memory],
                 )
@@ -192,10 +192,11 @@ class _Push:
             f"select count(*) from {name} where id <= ?", [last]
         ).fetchone()[0]
         while last < source.MOST:
-            batch = source.after(self.conn, name, last, BATCH, self.dimension)
-            to = batch.ids[-1] if len(batch.ids) == BATCH else source.MOST
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
+                # read under the lock: of two pushes at once, the later one has the newer rows
                 self._state(server, name)
+                batch = source.after(self.conn, name, last, BATCH, self.dimension)
+                to = batch.ids[-1] if len(batch.ids) == BATCH else source.MOST
                 self._bring(server, name, batch, between=(last, to))
                 server.execute(
                     "update limbic_state set pushed_to = %s where collection = %s", [to, name]
@@ -230,16 +231,17 @@ class _Push:
         self.done, self.total = 0, len(ids)
         for start in range(0, len(ids), BATCH):
             some = ids[start : start + BATCH]
-            batch = source.these(self.conn, name, some, self.dimension)
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
                 self._state(server, name)
+                batch = source.these(self.conn, name, some, self.dimension)
                 self._bring(server, name, batch, ids=some)
             self._advance(len(some), name)
         if version != now:
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
                 server.execute(
-                    "update limbic_state set version = %s, pushed_at = now() where collection = %s",
-                    [now, name],
+                    "update limbic_state set version = %s, pushed_at = now()"
+                    " where collection = %s and version < %s",
+                    [now, name, now],
                 )
         self._note(name, now)
 

@@ -57,7 +57,7 @@ class Postgres(Retriever):
     def note(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
         """Whether more waits to be pushed than a search looks through here."""
         for collection, version in conn.execute(
-            "select collection, version from limbic_pushes"
+            "select collection, version from limbic_pushes where version is not null"
         ).fetchall():
             try:
                 left_out = pending(conn, collection, version).left_out
