@@ -337,11 +337,13 @@ def _checked(key: str, value: Any) -> Any:
         return value
     if key == "postgres_schema" and not (
         isinstance(value, str)
-        and 0 < len(value.encode("utf-8", "replace")) < 64
-        and value.isprintable()
+        and value.isidentifier()
+        and len(value.encode("utf-8")) < 64
         and not value.startswith("pg_")
     ):
-        raise BadParameter(f"{key} is {_short(value)}: use a name of up to 63 letters")
+        raise BadParameter(
+            f"{key} is {_short(value)}: use a name of letters, digits and _, of up to 63 bytes"
+        )
     if key == "model" and not (value is None or isinstance(value, str)):
         raise BadParameter(f"{key} is {_short(value)}: use the id or alias of an llm model")
     return value

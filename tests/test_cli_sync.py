@@ -94,10 +94,10 @@ def test_locked(path, conn, models, monkeypatch):
 def test_progress_bar_on_a_terminal(path, conn, models, monkeypatch):
     fill(conn, 3)
 
-    from datasette_limbic.cli import sync as module
+    from datasette_limbic.cli import bars as module
 
     terminal = Terminal()
-    bars = module._Bars()
+    bars = module.Bars()
     monkeypatch.setattr(module.sys, "stderr", terminal)
     with bars:
         for done in (1, 3):

@@ -82,7 +82,7 @@ def _no_servers_known() -> Iterator[None]:
 
 def settings_for(server: PostgresServer, **more: Any) -> Settings:
     """Settings with a schema of their own."""
-    given = {"postgres_schema": f"memory {next(_numbers)}", "postgres_partitions": 2, **more}
+    given = {"postgres_schema": f"Memory_{next(_numbers)}", "postgres_partitions": 2, **more}
     return Settings(retriever="postgres", postgres_dsn=server.dsn, **given)
 
 
@@ -425,6 +425,25 @@ def test_two_memories_do_not_mix(
         assert [c.id for c in nearest(other, own, "alone")] == [1]
 
 
+def test_tables_of_other_programs_stay(server: PostgresServer, demo_db: Path) -> None:
+    with psql(server) as pg:
+        pg.execute("create table public.entities as select 1 as id")
+        pg.execute("create table public.texts as select 1 as doc")
+        settings = settings_for(server)
+        with closing(connection.connect(demo_db, settings=settings)) as conn:
+            assert push(conn, settings).problem is None
+            assert in_step(conn, server, settings)
+            taken = replace(settings, postgres_schema="public")
+            assert "a table 'entities' of another program" in (push(conn, taken).problem or "")
+            pg.execute(f'drop table "{settings.postgres_schema}".entities')
+            assert "nothing of this memory" in _failure(conn, settings)
+            assert push(conn, settings).whole
+            assert in_step(conn, server, settings)
+        for table in ("entities", "texts"):
+            assert pg.execute(f"select * from public.{table}").fetchall() == [(1,)]
+            pg.execute(f"drop table public.{table}")
+
+
 def test_another_model_or_version(memory: tuple[Any, Settings], server: PostgresServer) -> None:
     conn, settings = memory
     conn.execute("update limbic_indexes set model = 'other' where collection = 'entities'")
@@ -727,7 +746,7 @@ def test_the_dsn_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         assert said == "FATAL: … … not known"
 
 
-@pytest.mark.parametrize("name", ["", "pg_x", "é" * 32, "a\nb", 7])
+@pytest.mark.parametrize("name", ["", "pg_x", "é" * 32, "a\nb", "a.b", "50%", 7])
 def test_schema_names_that_are_none(name: Any) -> None:
     with pytest.raises(BadParameter, match="postgres_schema is"):
         Settings.from_mapping({"postgres_schema": name})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,27 @@ import pytest
 from view_helpers import base, get, get_json, text_of, write
 
 from datasette_limbic import connection, i18n
-from datasette_limbic.retrieval import building, state
+from datasette_limbic.retrieval import building, questions, state
 from datasette_limbic.views import retrieval_display
 
 MEASURED = {"recall": {"10": 0.9912, "30": 0.9761, "300": 0.9449}, "questions": 123}
 SETTING = "update limbic_approximate set recall = ?, measured = ?, seconds = 12.3"
 
 
-@pytest.fixture
-def indexed(demo_db: Path) -> Path:
-    """The sample memory with an approximate index, of which MEASURED is told."""
-    with closing(connection.connect(demo_db)) as conn:
+@pytest.fixture(scope="module")
+def indexed_master(demo_master: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = Path(shutil.copy(demo_master, tmp_path_factory.mktemp("indexed") / "demo.db"))
+    with pytest.MonkeyPatch.context() as patch, closing(connection.connect(path)) as conn:
+        patch.setattr(questions, "EACH", 3)  # what is told is written below
         building.build(conn)
-    write(demo_db, (SETTING, [0.9761, json.dumps(MEASURED)]))
-    return demo_db
+    write(path, (SETTING, [0.9761, json.dumps(MEASURED)]))
+    return path
+
+
+@pytest.fixture
+def indexed(indexed_master: Path, tmp_path: Path) -> Path:
+    """The sample memory with an approximate index, of which MEASURED is told."""
+    return Path(shutil.copy(indexed_master, tmp_path / "demo.db"))
 
 
 async def test_an_approximate_index_is_shown_with_its_recall(
@@ -134,15 +142,12 @@ async def test_a_memory_without_vectors_says_nothing_of_it(
     assert (found["serves"], found["vectors"], found["approximate"]) == (None, 0, None)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "told"), [(1, 10), (10, 10), (11, 30), (30, 30), (31, 300), (4096, 300)]
-)
-def test_recall_is_told_of_as_many_as_are_wanted(wanted: int, told: int, indexed: Path) -> None:
-    with closing(connection.connect(indexed, readonly=True)) as conn:
-        assert state.recall(conn, wanted) == (told, MEASURED["recall"][str(told)])  # type: ignore[index]
-    write(indexed, ("update limbic_approximate set measured = null", []))
-    with closing(connection.connect(indexed, readonly=True)) as conn:
-        assert state.recall(conn, wanted) is None
+def test_recall_is_told_of_as_many_as_are_wanted(indexed: Path) -> None:
+    with closing(connection.connect(indexed)) as conn:
+        for wanted, told in {1: 10, 10: 10, 11: 30, 30: 30, 31: 300, 4096: 300}.items():
+            assert state.recall(conn, wanted) == (told, MEASURED["recall"][str(told)]), wanted  # type: ignore[index]
+        conn.execute("update limbic_approximate set measured = null")
+        assert state.recall(conn, 10) is None
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
-from typing import Any
 
 import click
 from datasette.utils.sqlite import sqlite3
 
 from ..config import Settings
+from .bars import Bars
 from .common import reports_errors, takes_settings
 
 # Errors of SQLite's that are not about what stands in the file.
@@ -57,7 +56,9 @@ def sync_command(
     """Embed what changed in FILE, forget what was deleted, repair the indexes.
 
     Then look again at the entities that changed, for the reports: observations that are alike
-    (the later one of two duplicates gets its similarity_flag), and topics.
+    (the later one of two duplicates gets its similarity_flag), and topics. Last, where the
+    setting retriever is postgres, push to the server what it lacks; where that fails, the rest
+    is done all the same, and the exit code is 1.
 
     Safe to stop at any time: the next run goes on from there. Where nothing changed, nothing
     is written but the date.
@@ -84,7 +85,7 @@ def sync_command(
 
     conn = connect(path, settings=settings)
     try:
-        with _Bars() as bars:
+        with Bars() as bars:
             summary = sync(
                 conn,
                 model=model,
@@ -108,22 +109,3 @@ def sync_command(
     click.echo(json.dumps(summary.as_dict(), indent=2) if as_json else summary.text())
     if summary.pushed is not None and summary.pushed.problem:
         sys.exit(1)
-
-
-class _Bars(ExitStack):
-    """One progress bar on stderr for each collection, opened when it first has something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bars: dict[str, Any] = {}
-
-    def show(self, done: int, total: int, collection: str) -> None:
-        bar = self.bars.get(collection)
-        if bar is None:
-            self.close()  # finishes the line of the one before
-            bar = self.enter_context(
-                click.progressbar(length=total, label=collection, file=sys.stderr)
-            )
-            self.bars[collection] = bar
-        bar.length = total
-        bar.update(done - bar.pos)

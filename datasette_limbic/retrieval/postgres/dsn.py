@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from importlib.util import find_spec
 
 from ...config import Settings
@@ -30,15 +31,19 @@ def unusable(settings: Settings) -> str | None:
         return f"postgres_dsn is empty: set it, or the environment variable {VARIABLE}"
     if find_spec("psycopg") is None:
         return _INSTALL
+    return None if _is_readable(dsn) else _UNREADABLE
+
+
+@lru_cache(maxsize=16)
+def _is_readable(dsn: str) -> bool:
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 
     try:
         conninfo_to_dict(dsn)
     except ProgrammingError:
-        # what libpq says of it repeats parts of it
-        return _UNREADABLE
-    return None
+        return False  # what libpq says of it repeats parts of it
+    return True
 
 
 def sentence(error: Exception, dsn: str) -> str:

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
@@ -24,9 +24,6 @@ from .. import changes
 from . import rows, schema, source
 from .connection import Deadline, Lent, failed, open_connection
 from .dsn import dsn_of, unusable
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 BATCH = 4000
 """Rows of one transaction."""
@@ -153,14 +150,14 @@ class _Push:
                 )
         return memory
 
-    def _state(self, conn: Connection[Any], name: str) -> _State:
+    def _state(self, conn: schema.Placed, name: str) -> _State:
         """The server's own word on a collection; locked until the transaction ends."""
         conn.execute(
-            "insert into limbic_state(collection) values (%s) on conflict do nothing", [name]
+            "insert into limbic.limbic_state(collection) values (%s) on conflict do nothing", [name]
         )
         row = conn.execute(
-            "select ready, version, target, pushed_to from limbic_state where collection = %s"
-            " for update",
+            "select ready, version, target, pushed_to from limbic.limbic_state"
+            " where collection = %s for update",
             [name],
         ).fetchone()
         assert row is not None  # inserted above
@@ -180,7 +177,7 @@ class _Push:
             else:
                 last = source.LEAST
                 server.execute(
-                    "update limbic_state set ready = false, target = %s, pushed_to = %s"
+                    "update limbic.limbic_state set ready = false, target = %s, pushed_to = %s"
                     " where collection = %s",
                     [now, last, name],
                 )
@@ -199,7 +196,8 @@ class _Push:
                 to = batch.ids[-1] if len(batch.ids) == BATCH else source.MOST
                 self._bring(server, name, batch, between=(last, to))
                 server.execute(
-                    "update limbic_state set pushed_to = %s where collection = %s", [to, name]
+                    "update limbic.limbic_state set pushed_to = %s where collection = %s",
+                    [to, name],
                 )
             last = to
             self._advance(len(batch.ids), name)
@@ -209,11 +207,11 @@ class _Push:
         """Indexes over what was filled; only then may it be searched."""
         with self._transaction(None) as server:
             for table in schema.TABLES:
-                server.execute(f"analyze {table}")
+                server.execute(f"analyze limbic.{table}")
         schema.make_indexes(self.lent, self.schema, self.kept, self.progress)
         with self._transaction(None) as server:
             server.execute(
-                "update limbic_state set ready = true, version = target, pushed_to = null,"
+                "update limbic.limbic_state set ready = true, version = target, pushed_to = null,"
                 " pushed_at = now() where collection = any(%s)",
                 [list(filled)],
             )
@@ -239,7 +237,7 @@ class _Push:
         if version != now:
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
                 server.execute(
-                    "update limbic_state set version = %s, pushed_at = now()"
+                    "update limbic.limbic_state set version = %s, pushed_at = now()"
                     " where collection = %s and version < %s",
                     [now, name, now],
                 )
@@ -247,7 +245,7 @@ class _Push:
 
     def _bring(
         self,
-        server: Connection[Any],
+        server: schema.Placed,
         name: str,
         batch: source.Batch,
         *,
@@ -259,18 +257,19 @@ class _Push:
         if between is not None:
             numbers = source.doc_range(*between)
             texts = server.execute(
-                "select doc, digest from texts where doc > %s and doc <= %s and doc & 1 = %s",
+                "select doc, digest from limbic.texts"
+                " where doc > %s and doc <= %s and doc & 1 = %s",
                 [*numbers, int(odd)],
             ).fetchall()
         else:
             texts = server.execute(
-                "select doc, digest from texts where doc = any(%s)",
+                "select doc, digest from limbic.texts where doc = any(%s)",
                 [source.docs(name, ids)],
             ).fetchall()
         new = self._delete(server, "texts", dict(texts), batch.texts)
         _copy(
             server,
-            "texts (doc, digest, length, words)",
+            "limbic.texts (doc, digest, length, words)",
             [
                 rows.row(
                     rows.whole(doc),
@@ -285,17 +284,17 @@ class _Push:
             return
         if between is not None:
             there = server.execute(
-                "select id, digest from entities where id > %s and id <= %s", list(between)
+                "select id, digest from limbic.entities where id > %s and id <= %s", list(between)
             ).fetchall()
         else:
             there = server.execute(
-                "select id, digest from entities where id = any(%s)", [list(ids)]
+                "select id, digest from limbic.entities where id = any(%s)", [list(ids)]
             ).fetchall()
         fresh = self._delete(server, "entities", dict(there), batch.entities)
         raw = rows.vectors([one.unit for _, one in fresh], half=self.kept.kind == "halfvec")
         _copy(
             server,
-            "entities (id, archived, digest, entity_type, embedding)",
+            "limbic.entities (id, archived, digest, entity_type, embedding)",
             [
                 rows.row(
                     rows.whole(item),
@@ -309,14 +308,16 @@ class _Push:
         )
 
     def _delete(
-        self, server: Connection[Any], table: str, there: dict[int, int], wanted: dict[int, Any]
+        self, server: schema.Placed, table: str, there: dict[int, int], wanted: dict[int, Any]
     ) -> list[tuple[int, Any]]:
         """Delete what is gone or other than wanted; return what has to be written."""
         new = [(key, row) for key, row in wanted.items() if there.get(key) != row.digest]
         gone = [key for key in there if key not in wanted]
         out = gone + [key for key, _ in new if key in there]
         if out:
-            server.execute(f"delete from {table} where {schema.KEYS[table]} = any(%s)", [out])
+            server.execute(
+                f"delete from limbic.{table} where {schema.KEYS[table]} = any(%s)", [out]
+            )
         self.summary.written += len(new)
         self.summary.deleted += len(gone)
         return new
@@ -340,8 +341,6 @@ class _Push:
             self.progress(min(self.done, self.total), self.total, f"{name} to the server")
 
 
-def _copy(server: Connection[Any], into: str, found: Sequence[bytes]) -> None:
-    if not found:
-        return
-    with server.cursor().copy(f"copy {into} from stdin (format binary)") as out:
-        out.write(rows.HEAD + b"".join(found) + rows.TAIL)
+def _copy(server: schema.Placed, into: str, found: Sequence[bytes]) -> None:
+    if found:
+        server.copy(into, rows.HEAD + b"".join(found) + rows.TAIL)

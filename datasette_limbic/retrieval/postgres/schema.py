@@ -8,7 +8,7 @@ partitions may stand on other servers (``docs/postgres.md``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import RetrieverFailed
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Cursor
     from psycopg.sql import Composed
 
     from .connection import Lent
@@ -30,14 +30,15 @@ TABLES = ("entities", "texts")
 MEGABYTE = 1 << 20
 
 _MEMORY = (
-    "create table if not exists limbic_memory (one boolean primary key default true check (one),"
-    " format integer not null, memory text not null,"
-    " model text not null, dimension integer not null, kind text not null, partitions integer"
+    "create table if not exists limbic.limbic_memory ("
+    "one boolean primary key default true check (one), format integer not null,"
+    " memory text not null, model text not null, dimension integer not null, kind text not null, partitions integer"
     " not null, created_at timestamptz not null default now())"
 )
 _STATE = (
-    "create table if not exists limbic_state (collection text primary key, ready boolean not null"
-    " default false, version bigint not null default 0, target bigint not null default 0,"
+    "create table if not exists limbic.limbic_state ("
+    "collection text primary key, ready boolean not null default false,"
+    " version bigint not null default 0, target bigint not null default 0,"
     " pushed_to bigint, pushed_at timestamptz)"
 )
 _COLUMNS = {
@@ -62,24 +63,47 @@ class Kept:
     """``halfvec`` or ``vector``."""
 
 
+class Placed:
+    """A connection on which ``limbic.`` before a table's name stands for our schema.
+
+    Names are never looked up along a path: tables of other programs may be called the same.
+    """
+
+    def __init__(self, conn: Connection[Any], schema: str) -> None:
+        self.conn, self._schema = conn, quoted(schema)
+
+    def execute(self, sql: str, params: Sequence[Any] | None = None) -> Cursor[Any]:
+        """As the connection's own."""
+        return self.conn.execute(self.sql(sql).encode(), params)
+
+    def sql(self, sql: str) -> str:
+        """The statement as the server gets it."""
+        return sql.replace("limbic.", self._schema + ".")
+
+    def copy(self, into: str, data: bytes) -> None:
+        """Rows in the form of ``rows``, into ``limbic.TABLE (COLUMNS)``."""
+        statement = self.sql(f"copy {into} from stdin (format binary)")
+        with self.conn.cursor().copy(statement.encode()) as out:
+            out.write(data)
+
+
 @contextmanager
-def transaction(lent: Lent, schema: str, timeout_s: float | None = None) -> Iterator[Connection]:
-    """A transaction that sees our tables first; ``timeout_s`` is that of each statement."""
+def transaction(lent: Lent, schema: str, timeout_s: float | None = None) -> Iterator[Placed]:
+    """A transaction; ``timeout_s`` is that of each statement."""
     with lent.conn.transaction():
-        for statement in settings(lent, schema, timeout_s):
+        for statement in settings(lent, timeout_s):
             lent.conn.execute(statement)
-        yield lent.conn
+        yield Placed(lent.conn, schema)
 
 
-def settings(lent: Lent, schema: str, timeout_s: float | None, **more: str) -> list[Composed]:
+def settings(lent: Lent, timeout_s: float | None, **more: str) -> list[Composed]:
     """The statements that set what a transaction needs; they end with it, so poolers may be
     used, and they are SET LOCAL, which Citus can hand on to its workers."""
     from psycopg import sql
 
     timeout = str(int(timeout_s * 1000) if timeout_s else 0)
-    path = sql.SQL("set local search_path to {}, {}").format(
-        sql.Identifier(schema), sql.Identifier(lent.path)
-    )
+    # for pgvector's types and operators
+    path = sql.SQL("set local search_path to {}").format(sql.Identifier(lent.path))
     return [path] + [
         sql.SQL("set local {} to {}").format(sql.SQL(name), sql.Literal(value))
         for name, value in {"statement_timeout": timeout, **more}.items()
@@ -91,14 +115,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def read(conn: Connection[Any]) -> Kept | None:
-    """What the schema is for; None where the tables are not there. Raises RetrieverFailed where
-    they are of another version."""
-    row = conn.execute("select to_regclass('limbic_memory')").fetchone()
-    if row is None or row[0] is None:
-        return None
+def read(conn: Placed) -> Kept | None:
+    """What the schema is for; None where that was never said. Raises RetrieverFailed where its
+    tables are of another version."""
     found = conn.execute(
-        "select format, memory, model, dimension, kind from limbic_memory"
+        "select format, memory, model, dimension, kind from limbic.limbic_memory"
     ).fetchone()
     if found is None:
         return None
@@ -125,7 +146,8 @@ def other_memory(schema: str) -> str:
 
 
 def make(lent: Lent, schema: str, memory: str, model: str, dimension: int, partitions: int) -> Kept:
-    """Make what is missing; what stands there of another model or dimension is thrown away.
+    """Make what is missing; what stands there of another model or dimension is thrown away, and
+    what stands there in part.
 
     Raises RetrieverFailed with a sentence for a server without pgvector, a missing right, and a
     schema of another memory or version.
@@ -144,16 +166,22 @@ def make(lent: Lent, schema: str, memory: str, model: str, dimension: int, parti
         there = read(conn)
         if there is not None and there.memory != memory:
             raise RetrieverFailed(other_memory(schema))
-        if there is not None and (there.model, there.dimension) == (model, dimension):
+        whole = all(_exists(conn, table) for table in TABLES)
+        if whole and there and (there.model, there.dimension) == (model, dimension):
             return there
         for table in TABLES:
-            conn.execute(f"drop table if exists {table}")
+            if there is None and _exists(conn, table):
+                raise RetrieverFailed(
+                    f"the schema {schema!r} on the PostgreSQL server has a table {table!r} of "
+                    "another program: name a schema for this memory alone in postgres_schema"
+                )
+            conn.execute(f"drop table if exists limbic.{table}")
             _make_table(conn, table, partitions, kind, dimension)
-        conn.execute("delete from limbic_state")
-        conn.execute("delete from limbic_memory")
+        conn.execute("delete from limbic.limbic_state")
+        conn.execute("delete from limbic.limbic_memory")
         made = Kept(memory, model, dimension, kind)
         conn.execute(
-            "insert into limbic_memory(format, memory, model, dimension, kind, partitions)"
+            "insert into limbic.limbic_memory(format, memory, model, dimension, kind, partitions)"
             " values (%s, %s, %s, %s, %s, %s)",
             [FORMAT, made.memory, model, dimension, kind, partitions],
         )
@@ -206,19 +234,22 @@ def _make_schema(lent: Lent, schema: str) -> None:
         ) from error
 
 
-def _make_table(
-    conn: Connection[Any], table: str, partitions: int, kind: str, dimension: int
-) -> None:
+def _exists(conn: Placed, table: str) -> bool:
+    row = conn.execute("select to_regclass(%s)", [conn.sql(f"limbic.{table}")]).fetchone()
+    return row is not None and row[0] is not None
+
+
+def _make_table(conn: Placed, table: str, partitions: int, kind: str, dimension: int) -> None:
     columns = _COLUMNS[table].format(kind=kind, dimension=dimension)
     key = KEYS[table]
     if not partitions:
-        conn.execute(f"create table {table} ({columns}, primary key ({key}))")
+        conn.execute(f"create table limbic.{table} ({columns}, primary key ({key}))")
         return
     # a key of the whole table would forbid partitions on another server
-    conn.execute(f"create table {table} ({columns}) partition by hash ({key})")
+    conn.execute(f"create table limbic.{table} ({columns}) partition by hash ({key})")
     for i in range(partitions):
         conn.execute(
-            f"create table {table}_{i} partition of {table} (primary key ({key}))"
+            f"create table limbic.{table}_{i} partition of limbic.{table} (primary key ({key}))"
             f" for values with (modulus {partitions}, remainder {i})"
         )
 
@@ -263,12 +294,12 @@ def make_indexes(
                 "current_setting('maintenance_work_mem')) / 1024)::text, true)",
                 [megabytes * 1024],
             )
-            conn.execute(f"create index if not exists {name} on {leaf} using {using}")
+            conn.execute(f"create index if not exists {name} on limbic.{leaf} using {using}")
     if progress:
         progress(len(wanted), len(wanted), "indexes on the server")
 
 
-def _leaves(conn: Connection[Any]) -> list[tuple[str, str, int]]:
+def _leaves(conn: Placed) -> list[tuple[str, str, int]]:
     """(table, itself or a partition of it, rows as far as known) of what is on this server."""
     found = []
     for table in TABLES:
@@ -276,7 +307,7 @@ def _leaves(conn: Connection[Any]) -> list[tuple[str, str, int]]:
             "select c.relname, greatest(c.reltuples, 0)::bigint from pg_class c where c.relkind ="
             " 'r' and (c.oid = %s::regclass or c.oid in (select inhrelid from pg_inherits where"
             " inhparent = %s::regclass)) order by c.oid",
-            [table, table],
+            [conn.sql(f"limbic.{table}")] * 2,
         ).fetchall()
         found += [(table, name, count) for name, count in rows]
     return found

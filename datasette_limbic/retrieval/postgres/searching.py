@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +32,7 @@ SPARE = 10
 
 _STATE = (
     "select m.format, m.memory, m.model, s.collection, s.ready, s.version"
-    " from limbic_memory m left join limbic_state s on true"
+    " from limbic.limbic_memory m left join limbic.limbic_state s on true"
 )
 
 
@@ -81,7 +81,7 @@ class Postgres(Retriever):
             where += " and entity_type = %s"
             params.insert(0, wanted.entity_type.replace("\0", "\ufffd"))
         count = min(MAX_K, wanted.k + SPARE + wanted.k // 10)
-        sql = f"select id from entities where true{where} order by embedding <=> %s limit %s"
+        sql = f"select id from limbic.entities where true{where} order by embedding <=> %s limit %s"
         states, found = self._ask(
             conn,
             settings,
@@ -117,20 +117,19 @@ class Postgres(Retriever):
         k: int,
     ) -> list[Hit]:
         """The best texts that hold some of the words."""
-        from psycopg import sql  # an extra: Datasette must start without it
-
-        cases = sql.SQL(" + ").join(
-            [sql.SQL("case when words @@ %s::tsquery then %s::float8 else 0 end")] * len(known)
+        cases = " + ".join(
+            ["case when words @@ %s::tsquery then %s::float8 else 0 end"] * len(known)
         )
-        statement = sql.SQL(
-            "select doc from (select doc, length, ({cases}) as idf, case when doc & 1 = 1 then 1"
-            " else {weight} end as times from texts where words @@ %s::tsquery) found order by"
-            " idf * times / (times + {k} * ({rest} + {b} * length / {average})) desc, doc limit %s"
-        ).format(cases=cases, weight=NAME_WEIGHT, k=K1, rest=1 - B, b=B, average=size.average)
+        statement = (
+            f"select doc from (select doc, length, ({cases}) as idf, case when doc & 1 = 1 then 1"
+            " else %s::float8 end as times from limbic.texts where words @@ %s::tsquery) found"
+            " order by idf * times / (times + %s::float8 + length * %s::float8) desc, doc limit %s"
+        )
         params: list[Any] = []
         for one in known:
             params += [tsquery(one.term.tokens), one.idf]
-        params.append(" | ".join(f"({tsquery(one.term.tokens)})" for one in known))
+        matching = " | ".join(f"({tsquery(one.term.tokens)})" for one in known)
+        params += [NAME_WEIGHT, matching, K1 * (1 - B), K1 * B / size.average]
         states, found = self._ask(conn, settings, statement, [*params, k + SPARE + k // 10])
         docs = {row[0] for row in found}
         for collection in COLLECTIONS:
@@ -142,9 +141,9 @@ class Postgres(Retriever):
         self,
         conn: sqlite3.Connection,
         settings: Settings,
-        sql: Any,
+        sql: str,
         params: Sequence[Any],
-        more: Any = None,
+        more: Callable[[Lent], dict[str, str]] | None = None,
     ) -> tuple[dict[str, _State], list[tuple[Any, ...]]]:
         """The server's state and the rows of a query, in one round trip. Raises RetrieverFailed."""
         memory = _memory(conn)
@@ -156,11 +155,11 @@ class Postgres(Retriever):
             together = lent.conn.pipeline() if Pipeline.is_supported() else nullcontext()
             extra = more(lent) if more else {}
             with together, lent.conn.transaction():
-                own = schema.settings(lent, settings.postgres_schema, timeout_s, jit="off", **extra)
-                for statement in own:
+                for statement in schema.settings(lent, timeout_s, jit="off", **extra):
                     lent.conn.execute(statement)
-                state = lent.conn.execute(_STATE)
-                found = lent.conn.execute(sql, params)
+                placed = schema.Placed(lent.conn, settings.postgres_schema)
+                state = placed.execute(_STATE)
+                found = placed.execute(sql, params)
             return state.fetchall(), found.fetchall()
 
         state, found = connection.server(dsn_of(settings)).run(work, timeout_s)
