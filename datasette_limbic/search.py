@@ -37,6 +37,8 @@ class Pool:
     degraded: list[str]
     retriever: str | None = None
     """What brought the candidates; None where there was nothing to search for."""
+    recall: float | None = None
+    """What share of the nearest it was measured to find; None where it finds all."""
 
     @property
     def strategy(self) -> str:
@@ -83,11 +85,11 @@ def rank(
     if shape.listing:
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")
-    rows, shape, by = _retrieve(conn, request, shape, settings, reasons)
+    rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
     if shape.text and shape.cut and not shape.hits and _cut_too_short(rows, request):
         rows = _rows(conn, statement.build(replace(shape, cut=False)), request)
         shape = replace(shape, cut=False)
-    return Pool(request, shape, rows, reasons, by)
+    return Pool(request, shape, rows, reasons, by, recall)
 
 
 def answer(
@@ -133,6 +135,7 @@ def answer(
         "candidates": len(rows),
         "degraded": "; ".join(pool.degraded) or None,
         "retriever": pool.retriever,
+        "recall": pool.recall,
         "confident": confident,
         "best_cosine_sim": best,
         "confidence_floor": floor,
@@ -228,13 +231,13 @@ def _retrieve(
     shape: Shape,
     settings: Settings,
     reasons: list[str],
-) -> tuple[list[dict[str, Any]], Shape, str | None]:
+) -> tuple[list[dict[str, Any]], Shape, str | None, float | None]:
     """Run the statement with the candidates of the first retriever that can bring them.
 
     Where vectors take too long or cannot be read, run it with text alone.
     """
     if shape.listing:
-        return _rows(conn, statement.build(shape), request), shape, None
+        return _rows(conn, statement.build(shape), request), shape, None, None
     for retriever in choosing.choose(conn, settings, reasons):
         if not shape.vectors and not retriever.finds_texts:
             break  # the file's own text index it is, whatever would bring vectors
@@ -245,7 +248,7 @@ def _retrieve(
             with sqlite_timelimit(conn, settings.knn_time_limit_ms):
                 rows = _rows(conn, statement.build(served), request)
             with functions.guarded(retriever):
-                note = retriever.note(conn, settings)
+                note, recall = retriever.note(conn, settings), retriever.recall(conn)
         except RetrieverFailed as error:
             reasons.append(f"{error}; another retriever searched")
             continue
@@ -264,8 +267,8 @@ def _retrieve(
             break
         if note:
             reasons.append(note)
-        return rows, served, retriever.name
-    return _rows(conn, statement.build(shape), request), shape, None
+        return rows, served, retriever.name, recall if shape.vectors else None
+    return _rows(conn, statement.build(shape), request), shape, None, None
 
 
 def _served(shape: Shape, retriever: Retriever) -> Shape:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from datasette.plugins import pm
+from view_helpers import base, get, get_json
 
 from datasette_limbic import connection
 from datasette_limbic.api import Settings, search
@@ -119,6 +120,20 @@ def test_lately_compares_what_was_active_within_a_year(plugin: Any, demo_db: Pat
             assert row["distance"] == pytest.approx(exact[row["id"]], abs=1e-5)
     finally:
         conn.close()
+
+
+@pytest.mark.parametrize("name", ["tree", "lately"])
+async def test_datasette_serves_it_and_its_statement_runs(
+    name: str, plugin: Any, demo_db: Path, make_datasette: Any
+) -> None:
+    plugin(name)
+    datasette = make_datasette(demo_db, config={"retriever": name})
+    found = await get_json(datasette, f"{base(demo_db)}/search.json?q=billing&limit=5")
+    assert (found["retriever"], found["degraded"], len(found["results"])) == (name, None, 5)
+    for link in ("sql_url", "stored_query_url"):
+        page, _, query = found[link].partition("?")
+        rows = (await get(datasette, f"{page}.json?{query}&_shape=array")).json()
+        assert [row["id"] for row in rows] == [row["id"] for row in found["results"]], link
 
 
 def test_what_is_gone_is_no_retriever_any_more(demo_db: Path) -> None:

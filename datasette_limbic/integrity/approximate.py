@@ -42,8 +42,8 @@ def broken(context: Context, build: Build) -> Iterator[str]:
     try:
         training = builds.training(conn, build)
         found = builds.segments(conn, build, training.words)
-    except (ValueError, TypeError) as error:
-        yield str(error) if isinstance(error, ValueError) else "a row of it is of another type"
+    except ValueError as error:
+        yield str(error)
         return
     if build.state != "ready":
         return

@@ -159,6 +159,10 @@ class Approximate(Retriever):
         build = builds.serving(conn)
         return None if build is None else due(conn, build)
 
+    def recall(self, conn: sqlite3.Connection) -> float | None:
+        build = builds.serving(conn)
+        return None if build is None else build.recall
+
     def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
         self._codes(conn, settings)
 

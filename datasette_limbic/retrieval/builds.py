@@ -140,7 +140,10 @@ def training(conn: sqlite3.Connection, build: Build) -> Training:
     parts = dict(
         conn.execute("select name, value from _limbic_ann_parts where build = ?", [build.build])
     )
-    return Training.of_parts(parts, build.dimension)
+    found = Training.of_parts(parts, build.dimension)
+    if found.axes.shape[1] != build.axes:
+        raise ValueError("what the approximate index was made with is damaged")
+    return found
 
 
 def add_segment(
@@ -198,7 +201,7 @@ def segments(conn: sqlite3.Connection, build: Build, words: int) -> Segments:
     codes = [numpy.empty((0, build.axes), "i1")]
     for count, gone, *blobs in rows:
         wanted = (8 * count, 0, 0) if gone else (8 * count, 8 * words * count, build.axes * count)
-        if tuple(len(blob) for blob in blobs) != wanted:
+        if tuple(len(b) if isinstance(b, bytes) else -1 for b in blobs) != wanted:
             raise ValueError("a row of the approximate index is damaged")
         ids.append(numpy.frombuffer(blobs[0], "<i8"))
         there.append(numpy.full(count, not gone))

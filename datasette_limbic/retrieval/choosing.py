@@ -48,7 +48,9 @@ def stored_nearest(conn: sqlite3.Connection, settings: Settings) -> str | None:
     """``nearest(x, d)`` for a statement that is stored: None for vec0's, which runs on any
     connection; that of a faster one where comparing every vector takes longer than SQL may."""
     found = serves(conn, settings, [])
-    return None if found in ("vec0", "memory") else statement.nearest_by(found)
+    if found in ("vec0", "memory"):
+        return None
+    return retriever(found).sql or statement.nearest_by(found)
 
 
 def prepare(conn: sqlite3.Connection, settings: Settings) -> None:

@@ -90,9 +90,10 @@ class Training:
             found = {name: numpy.frombuffer(parts[name], "<f4") for name in ("mean", "axes")}
             axes = found["axes"].reshape(dimension, -1)
             scale = float(numpy.frombuffer(parts["scale"], "<f4")[0])
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError):
             raise ValueError("what the approximate index was made with is damaged") from None
-        if found["mean"].shape != (dimension,) or not scale > 0:
+        finite = all(numpy.isfinite(value).all() for value in (*found.values(), scale))
+        if found["mean"].shape != (dimension,) or not axes.size or not finite or scale <= 0:
             raise ValueError("what the approximate index was made with is damaged")
         return cls(found["mean"], axes, scale)
 

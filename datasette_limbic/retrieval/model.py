@@ -81,6 +81,10 @@ class Retriever:
         """What a user should know of its answers now, such as that a rebuild is due; or None."""
         return None
 
+    def recall(self, conn: sqlite3.Connection) -> float | None:
+        """What share of the truly nearest it was measured to find; None where it finds all."""
+        return None
+
     def nearest(
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
     ) -> Sequence[Candidate]:

@@ -38,7 +38,7 @@ def overview(found: dict[str, Any] | None) -> dict[str, Any] | None:
         "serves": _named(TITLES, found["serves"]),
         "setting": found["retriever"],
         "reasons": [*found["reasons"], *([found["due"]] if found["due"] else [])],
-        "hint": built is None and found["retriever"] == AUTO and found["vectors"] > WORTH_FROM,
+        "hint": built is None and found["retriever"] == AUTO and found["vectors"] >= WORTH_FROM,
         "begun": built if built is not None and not ready else None,
         "cards": _cards(built) if ready else [],
     }

@@ -11,7 +11,7 @@ from datasette import Response
 from .. import compat, config, embedding, highlights, permissions, plugin, request, search, serving
 from ..answers import plain, public
 from ..errors import BadParameter
-from ..retrieval import state
+from ..retrieval import plugins, state
 from ..schema import SEARCHED_TABLES
 from . import posting, rating, retrieval_display, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
@@ -135,8 +135,9 @@ async def _add_links(here: Page, asked: request.Request, answer: dict[str, Any])
     )
 
 
-EXACT = (None, "memory", "vec0")
-"""Who finds what the stored query does, whose candidates vec0 brings; None: nobody was asked."""
+def _brings_texts(name: str | None) -> bool:
+    """Whether candidates by text are those of a retriever: the stored query takes the file's."""
+    return name is not None and plugins.retriever(name).finds_texts
 
 
 async def _stored_gives_the_same(
@@ -146,7 +147,7 @@ async def _stored_gives_the_same(
     if (
         not asked.query
         or answer["degraded"]
-        or answer["retriever"] not in EXACT
+        or _brings_texts(answer["retriever"])
         or (asked.mode, asked.fusion) != ("hybrid", here.settings.fusion)
     ):
         return False

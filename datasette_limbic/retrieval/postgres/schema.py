@@ -32,7 +32,8 @@ MEGABYTE = 1 << 20
 _MEMORY = (
     "create table if not exists limbic.limbic_memory ("
     "one boolean primary key default true check (one), format integer not null,"
-    " memory text not null, model text not null, dimension integer not null, kind text not null, partitions integer"
+    " memory text not null, model text not null, dimension integer not null, kind text not null,"
+    " partitions integer"
     " not null, created_at timestamptz not null default now())"
 )
 _STATE = (
