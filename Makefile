@@ -6,8 +6,10 @@ BIN = $(VENV)/bin
 SERVE ?= 1
 PORT ?= 8001
 JOBS ?= 2
+SIZES ?= 117659 1000000
+PEERS ?=
 
-.PHONY: demo test load bench lint docs screenshots translations clean
+.PHONY: demo test load bench bench-scale lint docs screenshots translations clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -39,6 +41,12 @@ load: $(VENV)/.tested
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
+
+# hours, 20 GB of disk and Debian's packages of WordNet and documentation: real texts, up to a
+# million, beside other ways to find vectors (make bench-scale SIZES=117659 PEERS=numpy,approximate)
+bench-scale: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks.scale bench-data $(SIZES:%=--size %) $(if $(PEERS),--peers $(PEERS))
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .

@@ -176,9 +176,7 @@ def _write_pairs(conn: Any, rng: numpy.random.Generator, sizes: Sizes) -> None:
         conn.execute(sql)
 
 
-def _write_accesses(
-    conn: Any, rng: numpy.random.Generator, sizes: Sizes, names: list[str]
-) -> None:
+def _write_accesses(conn: Any, rng: numpy.random.Generator, sizes: Sizes, names: list[str]) -> None:
     """A tenth of them of one entity, a twentieth of each other hub, the rest of anything."""
     count = sizes.accesses
     owners = rng.integers(1, sizes.entities + 1, count)
@@ -200,9 +198,7 @@ def _write_accesses(
     )
 
 
-def _write_searches(
-    conn: Any, rng: numpy.random.Generator, sizes: Sizes, names: list[str]
-) -> None:
+def _write_searches(conn: Any, rng: numpy.random.Generator, sizes: Sizes, names: list[str]) -> None:
     """Ten candidates each, one of them a hub; half of the searches led to opening that."""
     made = sorted(_moments(rng, sizes.searches))
     shown = rng.integers(1, sizes.entities + 1, (sizes.searches, 10))

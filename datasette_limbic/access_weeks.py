@@ -53,20 +53,65 @@ def usual(column: str) -> str:
     )
 
 
+def plain(column: str) -> str:
+    """SQL: ``usual``, but for whether there is such a day, which may be asked once for all of it.
+
+    Four times as quick: an entity may have been accessed a million times.
+    """
+    day = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][ T]"
+    written = (
+        f"{column} glob '{day}{hour}:[0-5][0-9]:[0-5][0-9]*'" for hour in ("[01][0-9]", "2[0-3]")
+    )
+    # in bytes: what stands after a NUL counts too
+    return (
+        f"({' or '.join(written)}) and (length(cast({column} as blob)) = 19"
+        f" or {_tail(column)} in ('', 'Z', 'z', '+00:00') and {_text(column)})"
+    )
+
+
 _USUAL = usual("accessed_at")
+_PLAIN = plain("accessed_at")
+_TEXTS = "entity_id = :id and accessed_at >= '' and accessed_at < x''"
+_LAST = "max(first, substr(first, 1, 10) || char(1114111))"
+# From day to day by the index: the first text of each, up to the last that may begin as it does.
+_DAYS = f"""with recursive days(first) as (
+  select min(accessed_at) from entity_access_log where {_TEXTS}
+  union all
+  select (select min(accessed_at) from entity_access_log where {_TEXTS} and accessed_at > {_LAST})
+  from days where first is not null
+)
+select substr(first, 1, 10), (select count(*) from entity_access_log
+  where entity_id = :id and accessed_at between first and {_LAST} and {_PLAIN})
+from days where first is not null"""
 _RANGE = f"""select count(*), count(query) from entity_access_log
 where entity_id = :id and accessed_at >= :start and accessed_at < :end and {_USUAL}"""
-_BEFORE = f"""select count(*) from entity_access_log
-where entity_id = :id and accessed_at < :end and {_USUAL}"""
-_AFTER = f"""select count(*) from entity_access_log
-where entity_id = :id and accessed_at >= :start and {_USUAL}"""
 _ALL = "select count(*) from entity_access_log where entity_id = :id"
 # What has an offset is told by its day in UTC, so that many of a day are parsed once.
 _ODD = f"""select case when {_text("accessed_at")}
   and {_begins_with("accessed_at", "substr(accessed_at, 1, 19)")}
   and {_tail("accessed_at")} glob '[-+][0-9][0-9]:[0-9][0-9]'
-  then coalesce(date(accessed_at), accessed_at) else accessed_at end, count(*), count(query)
-from entity_access_log where entity_id = :id and not {_USUAL} group by 1"""
+  then coalesce(date(accessed_at), accessed_at) else accessed_at end, {_USUAL}, count(*),
+  count(query)
+from entity_access_log
+where entity_id = :id and (typeof(accessed_at) <> 'text' or not ({_PLAIN})) group by 1, 2"""
+
+
+def access_days(
+    conn: sqlite3.Connection, entity_id: int
+) -> tuple[list[tuple[str, int]], list[tuple[Any, bool, int, int]]]:
+    """How often one entity was accessed on each day that the log has, and at what odd times.
+
+    Days are text, and may be none of the calendar. Of each odd time, or day of such: the value,
+    whether it is ``usual``, how many, and how many of them were found by a search. Reads only, by
+    the index alone: 200,000 accesses take some 50 ms.
+    """
+    args = {"id": entity_id}
+    days = [(day, count) for day, count in conn.execute(_DAYS, args) if count]
+    total = conn.execute(_ALL, args).fetchone()[0]
+    odd = []
+    if sum(count for _, count in days) < total:
+        odd = [(row[0], bool(row[1]), row[2], row[3]) for row in conn.execute(_ODD, args)]
+    return days, odd
 
 
 def accesses_by_week(
@@ -77,7 +122,7 @@ def accesses_by_week(
     A week starts on Monday, 00:00 UTC, and is named by that day. ``searched`` were found by a
     search, ``opened`` by name, ``accesses`` is both. ``outside_weeks`` counts the accesses that
     are ``earlier``, ``later`` (after the week of ``now``) and ``unreadable`` (of no known time).
-    Reads only; takes about a second for a million accesses of one entity.
+    Reads only; takes about half a second for a million accesses of one entity.
     """
     last = _week(times.parse_time(now) or 0.0)
     first = last - 7 * (weeks - 1)
@@ -85,15 +130,20 @@ def accesses_by_week(
     for day in range(first, last + 1, 7):
         given = {"id": entity_id, "start": _name(day), "end": _name(day + 7)}
         found[day] = list(conn.execute(_RANGE, given).fetchone())
-    ends = {"id": entity_id, "start": _name(last + 7), "end": _name(first)}
-    outside = {
-        "earlier": conn.execute(_BEFORE, ends).fetchone()[0],
-        "later": conn.execute(_AFTER, ends).fetchone()[0],
-        "unreadable": 0,
-    }
-    usual = sum(count for count, _ in found.values()) + sum(outside.values())
-    if usual < conn.execute(_ALL, ends).fetchone()[0]:
-        _add_odd(conn, entity_id, found, outside)
+    outside = {"earlier": 0, "later": 0, "unreadable": 0}
+    days, odd = access_days(conn, entity_id)
+    # those of usual times are in their weeks already
+    times_of = [(day, True, count, 0) for day, count in days] + odd
+    for value, is_usual, count, searched in times_of:
+        moment = times.parse_time(value)
+        week = None if moment is None else _week(moment)
+        if week is None:
+            outside["unreadable"] += count
+        elif week not in found:
+            outside["earlier" if week < first else "later"] += count
+        elif not is_usual:
+            found[week][0] += count
+            found[week][1] += searched
     return {
         "weeks": [
             {"week": _name(day), "accesses": n, "searched": searched, "opened": n - searched}
@@ -101,22 +151,6 @@ def accesses_by_week(
         ],
         "outside_weeks": outside,
     }
-
-
-def _add_odd(
-    conn: sqlite3.Connection, entity_id: int, found: dict[int, list[int]], outside: dict[str, int]
-) -> None:
-    """Add the accesses of unusual times to the weeks, or to what lies outside of them."""
-    for value, count, searched in conn.execute(_ODD, {"id": entity_id}):
-        moment = times.parse_time(value)
-        week = None if moment is None else _week(moment)
-        if week is None:
-            outside["unreadable"] += count
-        elif week in found:
-            found[week][0] += count
-            found[week][1] += searched
-        else:
-            outside["earlier" if week < min(found) else "later"] += count
 
 
 def _week(moment: float) -> int:

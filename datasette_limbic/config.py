@@ -167,7 +167,7 @@ class Settings:
         default=0,
         metadata={
             "help": "candidates that each index there looks through: the more, the fewer are "
-            "missed, and the longer it takes; 0: five to ten times those wanted"
+            "missed, and the longer it takes; 0: four to ten times those wanted"
         },
     )
     knn_time_limit_ms: int = field(

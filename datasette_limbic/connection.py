@@ -13,10 +13,14 @@ from .errors import DatabaseUnusable
 
 log = logging.getLogger("datasette_limbic")
 
-# Pages of the index are read again at each query: a large map and cache halve the time of a
-# KNN over 100k vectors (measured, see benchmarks/).
+# Of each connection. The map takes a third off a KNN over 100k vectors, and belongs to all
+# processes. The cache is the process's own, one for each SQL thread: 2 MB and 64 MB of it were
+# equally fast, with and without a map (benchmarks/serving.py), so eight threads get 128 MB.
 MMAP_SIZE = 1 << 30
-CACHE_KIB = 65536
+CACHE_KIB = 16384
+# A transaction that changed more begins to write before its end, which keeps readers out for the
+# rest of it where the file has no WAL.
+SPILL_KIB = 65536
 BUSY_TIMEOUT_S = 10.0
 
 _said = threading.Event()
@@ -82,14 +86,15 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
     Loads sqlite-vec, registers the SQL functions with the settings' values, sets the page
     cache and the map. Returns the reason why vectors cannot be used, or None.
     """
-    from . import embedding, frequency, report_settings, sql_functions
+    from . import embedding, frequency, report_settings, sql_functions, substrings
     from .config import Settings
-    from .retrieval import functions
+    from .retrieval import functions, held
 
     settings = settings or Settings()
     missing = load_vec(conn)
     conn.execute(f"pragma mmap_size={MMAP_SIZE}")
     conn.execute(f"pragma cache_size=-{CACHE_KIB}")
+    conn.execute(f"pragma cache_spill=-{SPILL_KIB}")
     embed = embedding.sql_embedder(conn, settings=settings)
     sql_functions.register(
         conn,
@@ -99,7 +104,9 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
         nearest=functions.sql_nearest(conn, settings, embed),
         hits=functions.sql_hits(conn, settings),
         frequency=frequency.sql_frequency(conn),
+        short_runs=substrings.sql_short_runs(conn),
     )
+    held.opened(conn)
     return missing
 
 

@@ -37,7 +37,8 @@ def layers() -> tuple[dict[str, tuple[str, ...]], ...]:
     their SQL.
     """
     texts = {name + part: _INDEXED for name in _INDEXES for part in _PARTS}
-    texts["_limbic_fts_vocab"] = _INDEXED
+    texts |= dict.fromkeys(("_limbic_fts_vocab", "_limbic_trigram_vocab"), _INDEXED)
+    texts["_limbic_last_characters"] = _INDEXED
     views = dict(queries())
     for text in statements("views"):
         if (match := _VIEW.match(text)) is None:

@@ -72,6 +72,18 @@ def collection_info(conn: sqlite3.Connection, collection: str) -> CollectionInfo
     return CollectionInfo(row[1], (lengths[0][0] or 0) if lengths else 0, count)
 
 
+def collection_model(conn: sqlite3.Connection, collection: str) -> str | None:
+    """The model of a collection, without counting its vectors as ``collection_info`` does: that
+    takes 25 ms for a million."""
+    try:
+        row = conn.execute("select model from collections where name = ?", [collection]).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None  # nothing was ever embedded in this file
+        raise
+    return row[0] if row else None
+
+
 def get_model(model_id: str) -> Any:
     """The ``llm.EmbeddingModel`` of that id or alias; the same object each time.
 
@@ -203,17 +215,10 @@ def sql_embedder(conn: sqlite3.Connection, settings: Any = None) -> Callable[...
             return None
         # One point look-up in a unique index (10 µs) is always true; a remembered id would
         # need data_version and total_changes to be asked, at the same cost.
-        try:
-            row = conn.execute(
-                "select model from collections where name = ?", [collection or "entities"]
-            ).fetchone()
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return None  # nothing was ever embedded in this file
-            raise
-        if row is None:
+        stored = collection_model(conn, collection or "entities")
+        if stored is None:
             return None
-        model_id = override or row[0]
+        model_id = override or stored
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
         blob = _cached((model_id, prefix + text))
         if blob is not None:

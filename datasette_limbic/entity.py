@@ -39,18 +39,24 @@ OUT = f"""select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r
   order by {_valid("r")} desc, r.relation_type, t.name, r.id
   limit :relations_page offset :relations_skip"""
 IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
+# What leads either way is counted each way by an index, which an OR of the two would not be; a
+# relation or a pair of an entity with itself, which only another program writes, counts once.
 COUNTS = f"""select
   (select count(*) from observations where entity_id = :id) as observations,
   (select count(*) from observations o where o.entity_id = :id and {_valid("o")})
     as valid_observations,
   (select count(*) from relations where from_entity = :id) as relations_out,
   (select count(*) from relations where to_entity = :id) as relations_in,
-  (select count(*) from relations where from_entity = :id or to_entity = :id) as relations,
-  (select count(*) from relations r
-    where (r.from_entity = :id or r.to_entity = :id) and {_valid("r")})
-    as valid_relations,
-  (select count(*) from co_occurrences
-    where entity_a_id = :id or entity_b_id = :id) as partners"""
+  (select count(*) from relations where from_entity = :id)
+    + (select count(*) from relations where to_entity = :id)
+    - (select count(*) from relations where from_entity = :id and to_entity = :id) as relations,
+  (select count(*) from relations r where r.from_entity = :id and {_valid("r")})
+    + (select count(*) from relations r
+      where r.to_entity = :id and r.from_entity <> :id and {_valid("r")}) as valid_relations,
+  (select count(*) from co_occurrences where entity_a_id = :id)
+    + (select count(*) from co_occurrences where entity_b_id = :id)
+    - (select count(*) from co_occurrences where entity_a_id = :id and entity_b_id = :id)
+    as partners"""
 LOGGED = "select count(*) from entity_access_log where entity_id = :id"
 TYPES = f"""select 'out' as way, r.relation_type, count(*) as count from relations r
   where r.from_entity = :id and {_valid("r")} group by 2

@@ -16,12 +16,43 @@ LOG = 20
 
 # Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
 DEGREE = """select count(distinct n.id) from (
-    select to_entity as id, relation_type, valid_to from relations where from_entity = :id
+    select to_entity as id, valid_to from relations
+      where from_entity = :id and relation_type not in ('contiene', 'parte_de')
     union all
-    select from_entity, relation_type, valid_to from relations where to_entity = :id
-  ) r join entities n on n.id = r.id
-  where r.id <> :id and n.archived_at is null and r.relation_type not in ('contiene', 'parte_de')
+    select from_entity, valid_to from relations
+      where to_entity = :id and relation_type not in ('contiene', 'parte_de')
+  ) r cross join entities n on n.id = r.id
+  where r.id <> :id and n.archived_at is null
     and coalesce(julianday(r.valid_to) > julianday(:at), 1)"""
+
+# One side of the pairs of an entity, those that come up most often first: by an index of
+# queries/at_size.sql, which ends where enough were read.
+_OFTEN_SIDE = """select * from (select {other} as id, co_count, last_co from co_occurrences
+    where {own} = :id and co_count > 3 and exists (select 1 from entities e where e.id = {other})
+    order by co_count desc, last_co desc, {other} limit {limit})"""
+_PARTNERS = """select e.id, e.name, e.archived_at, c.co_count, c.last_co,
+  max(0, cast(c.co_count as integer)) as n, typeof(c.co_count) = 'integer' as is_count
+  from ({pairs}) c join entities e on e.id = c.id
+  order by n desc, c.last_co desc, e.id limit {limit}"""
+OFTEN = _PARTNERS.format(
+    pairs=" union all ".join(
+        _OFTEN_SIDE.format(own=own, other=other, limit=PARTNERS)
+        for own, other in (("entity_a_id", "entity_b_id"), ("entity_b_id", "entity_a_id"))
+    ),
+    limit=PARTNERS,
+)
+ALL_PARTNERS = _PARTNERS.format(
+    pairs="""select entity_b_id as id, co_count, last_co from co_occurrences where entity_a_id = :id
+    union all
+    select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id""",
+    limit=PARTNERS,
+)
+# The highest count of the memory, by the ends of an index. An adopted table may hold texts there,
+# which sort after all numbers and count as what they begin with.
+MOST_ACCESSED = """select max(0, ifnull(cast((
+    select max(access_count) from entity_access where access_count < '') as integer), 0),
+  ifnull((
+    select max(cast(access_count as integer)) from entity_access where access_count >= ''), 0))"""
 
 
 def rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -69,20 +100,13 @@ def _partners(
 
     ``decay`` is what time has left of it (0 to 1), ``boost`` what it adds to ``cooc_boost``.
     """
-    partners = rows(
-        conn,
-        f"""select e.id, e.name, e.archived_at, c.co_count, c.last_co,
-        max(0, cast(c.co_count as integer)) as n from (
-          select entity_b_id as id, co_count, last_co from co_occurrences
-            where entity_a_id = :id
-          union all
-          select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id
-        ) c join entities e on e.id = c.id
-        order by n desc, c.last_co desc, e.id limit {PARTNERS}""",
-        args,
-    )
+    partners = rows(conn, OFTEN, args)
+    # few of them, or a count that is no number and sorts where it should not
+    if len(partners) < PARTNERS or not all(partner["is_count"] for partner in partners):
+        partners = rows(conn, ALL_PARTNERS, args)
     p = settings.parameters()
     for partner in partners:
+        del partner["is_count"]
         hours = times.hours_since(partner["last_co"], args["now"])
         # log2(1 + 1) is 1: the term of a single time together is its decay
         partner["decay"], partner["boost"] = (
@@ -106,15 +130,13 @@ def factors(
     Neighbours count as they were at ``at``, as ranking has it.
     """
     degree = conn.execute(DEGREE, args).fetchone()[0]
+    most = conn.execute(MOST_ACCESSED).fetchone()[0]
     access = conn.execute(
-        """select coalesce(max(case when entity_id = :id then n end), 0), coalesce(max(n), 0)
-        from (select entity_id, max(0, cast(access_count as integer)) as n from entity_access)""",
+        "select max(0, ifnull(cast(access_count as integer), 0)), last_access"
+        " from entity_access where entity_id = :id",
         args,
     ).fetchone()
-    last = conn.execute(
-        "select last_access from entity_access where entity_id = :id", args
-    ).fetchone()
-    last_access = last[0] if last else None
+    count, last_access = access or (0, None)
     p = settings.parameters()
     now = args["now"]
     entity_type = row["entity_type"]
@@ -124,7 +146,7 @@ def factors(
     return {
         "degree": degree,
         "importance": scoring.compute_importance(
-            access[0], access[1], degree, beta_deg=p.beta_deg, d_max=p.d_max
+            count, most, degree, beta_deg=p.beta_deg, d_max=p.d_max
         ),
         "temporal_factor": scoring.compute_temporal_factor(
             last_access,
@@ -138,6 +160,6 @@ def factors(
         ),
         "half_life_days": half_life,
         "consolidation_importance": scoring.consolidation_importance(
-            access[0], None if hours is None else hours / 24
+            count, None if hours is None else hours / 24
         ),
     }

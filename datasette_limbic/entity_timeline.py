@@ -15,7 +15,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import times
-from .access_weeks import usual
+from .access_weeks import access_days, plain, usual
 
 SERIES = (
     "observations",
@@ -32,21 +32,22 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 _ENDED = "coalesce(julianday({}) <= julianday(:at), 0)"
 _ENDED_OBSERVATION, _ENDED_RELATION = _ENDED.format("valid_to"), _ENDED.format("r.valid_to")
-# a relation of an entity to itself is one
-_OWN = "(r.from_entity = :id or r.to_entity = :id)"
+# each way by its index; a relation of an entity to itself is one
+_OWN = """(select {0} from relations where from_entity = :id
+  union all select {0} from relations where to_entity = :id and from_entity <> :id) r"""
 _EVENTS = (
     f"""select iif({_ENDED_OBSERVATION}, 'ended_observations', 'observations') as series,
     created_at as moment from observations where entity_id = :id""",
-    f"""select 'relations_begun' as series, coalesce(r.valid_from, r.created_at) as moment
-    from relations r where {_OWN}""",
+    f"""select 'relations_begun' as series, coalesce(valid_from, created_at) as moment
+    from {_OWN.format("valid_from, created_at")}""",
     f"""select 'relations_ended' as series, r.valid_to as moment
-    from relations r where {_OWN} and {_ENDED_RELATION}""",
+    from {_OWN.format("valid_to")} where {_ENDED_RELATION}""",
 )
-# by the index alone: which of them a search led to would take a look at each row of the log
-_ACCESSES = """select 'accesses' as series, accessed_at as moment
-    from entity_access_log where entity_id = :id"""
-# Those of one day at once: what SQLite and times.parse_time read alike is told by its day.
-_DAY = f"case when {usual('moment')} then substr(moment, 1, 10) else moment end"
+# Those of one day at once: what SQLite and times.parse_time read alike is told by its day, and so
+# is what is written as a day that may be none.
+_DAY = (
+    f"case when {plain('moment')} or {usual('moment')} then substr(moment, 1, 10) else moment end"
+)
 
 
 @dataclass(frozen=True)
@@ -93,15 +94,18 @@ def timeline(
     they came, apart where they had ended ``at`` that time (``now`` where it is None). Without
     ``access_log`` that table is not read, and ``accesses`` are missing.
     """
-    events = (*_EVENTS, _ACCESSES) if access_log else _EVENTS
     names = SERIES if access_log else tuple(n for n in SERIES if n not in OF_THE_LOG)
     last_day = _day(now) or 0
     by_day: Counter[tuple[str, int]] = Counter()
     unreadable: Counter[str] = Counter()
     read = " union all ".join(
-        f"select series, {_DAY}, count(*) from ({each}) group by 1, 2" for each in events
+        f"select series, {_DAY}, count(*) from ({each}) group by 1, 2" for each in _EVENTS
     )
-    found = conn.execute(read, {"id": entity, "at": at or now})
+    found = conn.execute(read, {"id": entity, "at": at or now}).fetchall()
+    if access_log:
+        days, odd = access_days(conn, entity)
+        found += [("accesses", day, count) for day, count in days]
+        found += [("accesses", value, count) for value, _, count, _ in odd]
     for series, moment, count in found:
         day = _day(moment)
         if day is None:

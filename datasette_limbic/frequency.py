@@ -1,33 +1,37 @@
 """In how many texts a word stands, without reading where the word is everywhere.
 
 FTS5's own vocabulary reads a word's whole list of places to count them: 20 ms for *the* in 2
-million texts, and that for each such word of a query. So the texts are counted up to MOST_COUNTED.
-Of words in more of them the length of the list tells about how many: ``_idx`` holds the first word
-of each leaf page of a segment, and the pages between two of those are all one word's.
+million texts, and that for each such word of a query. So the length of the list is asked first,
+which the index of pages tells at once: ``_idx`` holds the first word of each leaf page of a
+segment, and the pages between two of those are all one word's. Short lists are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
 from . import text
 
-MOST_COUNTED = 10_000
-"""Texts that are counted, 0.4 ms: beyond that pruning begins, and all else is about weights."""
+COUNTED_PAGES = 15
+"""Pages of a list up to which its texts are counted: 0.4 ms."""
 
 TEXTS_PER_PAGE = 700
-"""What a page of 4,050 bytes holds of a list, about: 5 to 6 bytes for each text."""
+"""What a page of 4,050 bytes holds of a list, about: 5 to 6 bytes for each text. More than
+COUNTED_PAGES are so over 10,000 texts, where pruning begins."""
 
-MOST_TOKENS = 16
-"""Tokens of one word that are asked for: a chain of hundreds is as rare as the rarest of those,
-or rarer."""
+MOST_OF_A_PAGE = 1400
+"""What a page can hold: 3 bytes for each text, at least."""
 
-_COUNTED = (
+MOST_REMEMBERED = 512
+"""Words whose frequencies a connection keeps."""
+
+_COUNTED = "select doc from _limbic_fts_vocab where term = ?"
+_COUNTED_AT_MOST = (
     "select count(*) from (select 1 from _limbic_fts where _limbic_fts match ?"
-    f" limit {MOST_COUNTED + 1})"
+    f" limit {MOST_OF_A_PAGE + 1})"
 )
 # FTS5 puts '0' before the words of its main index. A page is a number of 31 bits in the key of
 # _data, below the number of its segment; _idx doubles it, for a flag of its own.
@@ -49,24 +53,65 @@ from segments
 """
 
 
-def frequency(conn: sqlite3.Connection, token: str) -> int:
-    """In how many texts a token of ``text.fts_tokens`` stands: counted up to MOST_COUNTED, and
-    over that an estimate, mostly within a third."""
-    word = text.storable(token)
-    counted = int(conn.execute(_COUNTED, [f'"{word}"']).fetchone()[0])
-    if counted <= MOST_COUNTED:
-        return counted
-    pages = conn.execute(_PAGES, {"word": b"0" + word.encode("utf-8")}).fetchone()[0] or 0
-    return max(counted, int(pages) * TEXTS_PER_PAGE)
+def frequency(conn: sqlite3.Connection, tokens: Iterable[str]) -> int:
+    """In how many texts a word of ``text.fts_tokens`` stands, of several tokens the rarest.
+
+    Counted up to about 10,000, and over that an estimate, mostly within a third. Only the token
+    with the shortest list is counted, so that of two lists of about the same length the answer
+    may be that of the other.
+    """
+    words = [text.storable(token) for token in dict.fromkeys(tokens)]
+    if not words:
+        return 0
+    pages = {word: _pages(conn, word) for word in words}
+    shortest = min(words, key=lambda word: pages[word])
+    if pages[shortest] <= COUNTED_PAGES:
+        row = conn.execute(_COUNTED, [shortest]).fetchone()
+        return int(row[0]) if row else 0
+    # the pages may be those of the next word, where that begins on the same page as this one
+    return min(
+        counted if counted <= MOST_OF_A_PAGE else pages[word] * TEXTS_PER_PAGE
+        for word in words
+        for counted in conn.execute(_COUNTED_AT_MOST, [f'"{word}"']).fetchone()
+    )
 
 
-def sql_frequency(conn: sqlite3.Connection) -> Callable[[Any], int | None]:
-    """``limbic_frequency(word)`` on this connection: of a word of several tokens the least."""
+def _pages(conn: sqlite3.Connection, word: str) -> int:
+    found = conn.execute(_PAGES, {"word": b"0" + word.encode("utf-8")}).fetchone()
+    return int(found[0] or 0)
 
-    def of(word: Any) -> int | None:
-        if word is None:
+
+def texts(conn: sqlite3.Connection) -> int:
+    """How many names and observations the index of words has, as bm25() takes it."""
+    row = conn.execute("select block from _limbic_fts_data where id = 1").fetchone()
+    total = 0
+    # the first of the numbers that FTS5 keeps there, seven bits in each byte
+    for byte in row[0] if row else b"":
+        total = total << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    return total
+
+
+def sql_frequency(conn: sqlite3.Connection) -> Callable[..., int | None]:
+    """``limbic_frequency([word])`` on this connection: of a word of several tokens the least,
+    without a word the number of texts. What was found is remembered until the file changes."""
+    remembered: dict[str, int] = {}
+    seen: list[Any] = [None]
+
+    def of(*words: Any) -> int | None:
+        if not words:
+            return texts(conn)
+        if words[0] is None:
             return None
-        tokens = list(dict.fromkeys(text.fts_tokens(str(word))))[:MOST_TOKENS]
-        return min((frequency(conn, token) for token in tokens), default=0)
+        word = str(words[0])
+        now = conn.execute("pragma data_version").fetchone()[0], conn.total_changes
+        # a transaction may be taken back, and total_changes does not say so
+        if now != seen[0] or conn.in_transaction or len(remembered) >= MOST_REMEMBERED:
+            remembered.clear()
+            seen[0] = None if conn.in_transaction else now
+        if word not in remembered:
+            remembered[word] = frequency(conn, text.fts_tokens(word))
+        return remembered[word]
 
     return of

@@ -122,7 +122,7 @@ def m006_retrieval(db: Database) -> None:
     for column in ("version", "changes_from"):
         if column not in db["limbic_indexes"].columns_dict:
             db.table("limbic_indexes").add_column(column, int, not_null_default=0)
-    for text in statements("retrieval"):
+    for text in statements("retrieval", "text_at_size", "at_size"):
         db.execute(text)
 
 

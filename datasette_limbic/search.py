@@ -10,11 +10,11 @@ from typing import Any
 from datasette.utils import sqlite_timelimit
 from datasette.utils.sqlite import sqlite3
 
-from . import connection, embedding, schema, statement, text
+from . import connection, embedding, schema, statement, substrings, text
 from .config import Settings
 from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
-from .retrieval import choosing, functions
+from .retrieval import choosing, functions, held
 from .retrieval.model import Retriever
 from .statement import Shape
 
@@ -82,11 +82,14 @@ def rank(
     request = query
 
     shape, reasons = choose_shape(conn, request, settings)
+    if replaced := held.replaced(conn):
+        reasons.append(replaced)
     if shape.listing:
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")
     rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
-    if shape.text and shape.cut and not shape.hits and _cut_too_short(rows, request):
+    cut = shape.cut and not shape.by_type and not shape.hits
+    if shape.text and cut and _cut_too_short(rows, request):
         rows = _rows(conn, statement.build(replace(shape, cut=False)), request)
         shape = replace(shape, cut=False)
     return Pool(request, shape, rows, reasons, by, recall)
@@ -112,7 +115,9 @@ def answer(
     results, losers = rows[: request.limit], rows[request.limit :]
     observations = _observations(conn, [r["id"] for r in results], request) if whole else {}
     best = max((r["cosine_sim"] for r in rows if r["cosine_sim"] is not None), default=None)
-    floor = settings.floor(settings.model or (_model_of(conn) if shape.vectors else None))
+    floor = settings.floor(
+        settings.model or (embedding.collection_model(conn, "entities") if shape.vectors else None)
+    )
     confident = bool(rows) and (
         shape.listing
         or (best is not None and best >= floor)
@@ -168,13 +173,19 @@ def choose_shape(
             vectors = False
             # a semantic search without vectors still answers, from the text
             has_text = has_text or bool(text.fts_terms(request.query))
+    runs = text.cjk_runs(request.query) if has_text else []
+    if runs and substrings.short_runs(request.query) and not substrings.can_be_found(conn):
+        reasons.append(
+            "the file has no index for one or two characters of a script without spaces, so only "
+            "longer runs were searched for: run datasette limbic init"
+        )
     return (
         Shape(
             vectors=vectors,
             text=has_text,
             hybrid=request.mode == "hybrid",
             by_type=request.type is not None and len(request.type) <= 1000,
-            unspaced=bool(text.cjk_runs(request.query)),
+            unspaced=bool(runs),
             fusion=request.fusion,
             large_pool=2 * request.limit * request.expansion_factor > statement.SMALL_POOL,
         ),
@@ -182,23 +193,12 @@ def choose_shape(
     )
 
 
-def _model_of(conn: sqlite3.Connection) -> str | None:
-    """The model of the vectors, without counting them as ``collection_info`` does (3 ms)."""
-    try:
-        row = conn.execute("select model from collections where name = 'entities'").fetchone()
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
-            return None  # nothing was ever embedded in this file
-        raise
-    return row[0] if row else None
-
-
 def _vectors_unusable(conn: sqlite3.Connection, query: str, settings: Settings) -> str | None:
     """Why there is no vector search for this query, in a sentence; None where there is."""
     missing = connection.vec_missing(conn)
     if missing:
         return f"{missing}, so only text was searched"
-    model_id = _model_of(conn)
+    model_id = embedding.collection_model(conn, "entities")
     row = conn.execute(
         "select dimension, vectors from limbic_indexes where collection = 'entities'"
     ).fetchone()

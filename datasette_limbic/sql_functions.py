@@ -54,14 +54,17 @@ def register(
     threshold: Callable[[str], int] | None = None,
     nearest: Callable[..., str] | None = None,
     hits: Callable[..., str] | None = None,
-    frequency: Callable[[Any], int | None] | None = None,
+    frequency: Callable[..., int | None] | None = None,
+    short_runs: Callable[[Any], str] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
 
     `settings` answers for half-lives of entity types, `threshold` for the number of observations
     from which one is large (default of both: the documents' values); `embed` turns a text, for a
     collection or None, into a vector blob (default: NULL); `nearest` and `hits` call a retriever
-    (default: they find nothing); `frequency` counts the texts that hold a word (default: NULL).
+    (default: they find nothing); `frequency` counts the texts that hold a word (default: NULL),
+    `short_runs` finds those that hold one or two characters of a script without spaces (default:
+    none).
     """
     from datasette_limbic.config import Settings
 
@@ -73,6 +76,7 @@ def register(
         "nearest": nearest or sql_values.nothing,
         "hits": hits or sql_values.nothing,
         "frequency": frequency or sql_values.unknown,
+        "short_runs": short_runs or sql_values.nothing,
     }
     for function in FUNCTIONS:
         if function.aggregate:
@@ -305,11 +309,12 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
     ),
     SqlFunction(
         "limbic_frequency",
-        "limbic_frequency(word)",
-        (1,),
+        "limbic_frequency([word])",
+        (0, 1),
         sql_values.call,
-        "In how many names and observations a word stands: counted up to about 10,000, estimated "
-        "over that. Of a word with punctuation inside, the rarest part.",
+        "In how many names and observations a word stands: counted up to 10,000, estimated over "
+        "that. Of a word with punctuation inside, its rarest part. Without a word: how many names "
+        "and observations there are.",
         deterministic=False,
         needs="frequency",
     ),
@@ -333,6 +338,17 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         (1,),
         sql_values.cjk_runs,
         "JSON array of the runs of scripts without spaces (Chinese, Japanese, Thai…).",
+    ),
+    SqlFunction(
+        "limbic_short_runs",
+        "limbic_short_runs(query)",
+        (1,),
+        sql_values.call,
+        "JSON array of texts that hold a run of one or two characters of such a script: twice the "
+        "id of an entity, or twice that of an observation and 1. At most 10,000.",
+        "A NULL query finds nothing: [].",
+        deterministic=False,
+        needs="short_runs",
     ),
     SqlFunction(
         "text_containment",

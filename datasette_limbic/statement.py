@@ -47,11 +47,13 @@ NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
 
 # vec0 applies its own columns before the cut, so a type filter still fills the pool
 TYPE_FILTER = "and entity_type = :type"
-RAREST = "or n = 1"
-# Where thousands of texts match, the best of them fill the pool; where they do not (archived ones,
-# other types, one entity with most of them), search runs again and looks at all.
+# Without vectors, the rarest word that there is, however common.
+RAREST = "or total = df"
+# Where thousands of texts match, the best of them fill the pool, with room for archived entities.
+# Where they do not (one entity has most of them, or they held at another time), search runs again
+# and looks at all, as it does where a type is asked for.
 CUT_PER_CANDIDATE = 12
-CUT = f"order by 2, 1 limit (select {CUT_PER_CANDIDATE} * k from p)"
+CUT = f"order by 2, 1 limit (select {CUT_PER_CANDIDATE} * k + invalid + hidden from p)"
 CUT_COUNT = ", (select count(*) from hits) as texts"
 # The document's: text counts for what vectors missed alone, by its rank in the pool.
 DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null then 0.2 + 0.6
@@ -62,12 +64,13 @@ FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
 FORM_VECTOR = "ifnull(limbic_embed(:q), (select embedding from _limbic_vec_entities limit 1))"
 # A form's type may be empty, and vec0 takes no condition on that: look at all instead.
 FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
-# Scripts without spaces between words: runs of three and more by trigram, shorter ones by scan.
-RUNS = """union select '"' || value || '"' from json_each(limbic_cjk_runs(:q))
-  where length(value) > 2"""
-SHORT_RUNS = """union all select t.rowid, -(select max(idf) from terms)
-  from json_each(limbic_cjk_runs(:q))
-  cross join _limbic_trigram t where length(value) < 3 and instr(content, value)"""
+# Scripts without spaces between words: runs of three characters and more by trigram; shorter ones
+# see substrings.py.
+UNKNOWN = "kept where df = 0 and length(term) > 4"
+RUNS = f"""(select term from {UNKNOWN} union
+  select '"' || value || '"' from json_each(limbic_cjk_runs(:q)) where length(value) > 2)"""
+SHORT_RUNS = """union all select value, -(select max(idf) from terms)
+  from json_each(limbic_short_runs(:q))"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
 
@@ -139,10 +142,10 @@ def build(
         ("/*hits*/", (shape.hits or _query("hits")).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
-        ("/*runs*/", RUNS if shape.unspaced else ""),
+        ("/*substrings*/", RUNS if shape.unspaced else UNKNOWN),
         ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
         ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
-        ("/*cut*/", CUT if shape.cut else ""),
+        ("/*cut*/", CUT if shape.cut and not shape.by_type else ""),
         ("/*texts*/", CUT_COUNT if counted else ""),
         ("/*base*/", FUSED_BASE if shape.fusion == "fused" else DOCUMENT_BASE),
         ("/*rrf*/", "rrf_score" if shape.hybrid else "null as rrf_score"),

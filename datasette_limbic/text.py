@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 MAX_TERMS = 64
+MAX_TOKENS = 8
+"""Tokens of one term: a longer chain is searched for in pieces of so many, at most MAX_PIECES."""
+MAX_PIECES = 8
 
 # Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han with its
 # extensions. Korean puts spaces between words, so Hangul is not here.
@@ -137,17 +140,21 @@ def fts_tokens(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
     tokens: list[str] = []
-    current: list[str] = []
-    for char in unicodedata.normalize("NFC", text):
-        folded = _fts_char(char)
-        if folded is None:
-            if current:
-                tokens.append("".join(current))
-                current.clear()
-        elif folded or current:
-            current.append(folded)
-    if current:
-        tokens.append("".join(current))
+    for run in _NO_ASCII_SIGN.findall(unicodedata.normalize("NFC", text)):
+        if run.isascii():
+            tokens.append(run.lower())
+            continue
+        current: list[str] = []
+        for char in run:
+            folded = _fts_char(char)
+            if folded is None:
+                if current:
+                    tokens.append("".join(current))
+                    current.clear()
+            elif folded or current:
+                current.append(folded)
+        if current:
+            tokens.append("".join(current))
     return [token for token in tokens if token]
 
 
@@ -193,7 +200,8 @@ def fts_terms(text: str) -> list[Term]:
 
     Each word between spaces is one term; one that holds several tokens (`POL-358`, `GB/s`,
     `38.101`) is a phrase. Stop words (en, es) go, unless nothing else remains. Words without a
-    letter or number give no term. `match` is always valid FTS5, whatever the text. Words are
+    letter or number give no term; those of more than MAX_TOKENS tokens give one for each piece.
+    `match` is always valid FTS5, whatever the text. Words are
     composed (NFC): Latin letters stored decomposed are found too, those of other scripts are not.
     """
     terms: dict[tuple[str, ...], Term] = {}
@@ -204,8 +212,9 @@ def fts_terms(text: str) -> list[Term]:
             continue
         is_stop = len(tokens) == 1 and tokens[0] in STOP_WORDS
         found = stop if is_stop else terms
-        if tokens not in found and len(found) < MAX_TERMS:
-            found[tokens] = Term(_quote(word), tokens, _CJK_ONLY.fullmatch(word) is not None)
+        for piece, of_it in _pieces(word, tokens):
+            if of_it not in found and len(found) < MAX_TERMS:
+                found[of_it] = Term(_quote(piece), of_it, _CJK_ONLY.fullmatch(piece) is not None)
     return list((terms or stop).values())
 
 
@@ -281,6 +290,15 @@ def text_containment(a: str, b: str) -> float | None:
     if not first or not second:
         return None
     return len(first & second) / min(len(first), len(second))
+
+
+def _pieces(word: str, tokens: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """A word as it is, or in pieces, each with its tokens."""
+    if len(tokens) <= MAX_TOKENS:
+        return [(word, tokens)]
+    starts = range(0, min(len(tokens), MAX_PIECES * MAX_TOKENS), MAX_TOKENS)
+    pieces = [tokens[start : start + MAX_TOKENS] for start in starts]
+    return [(" ".join(piece), piece) for piece in pieces]
 
 
 def _clean(text: str) -> str:

@@ -48,10 +48,10 @@ async def warm(datasette: Datasette) -> None:
     for name in await plugin.memories(datasette):
         settings = plugin.settings_for(datasette, name)
         db = datasette.get_database(name)
-        info = await db.execute_fn(lambda conn: embedding.collection_info(conn, "entities"))
-        if info is not None:
+        stored = await db.execute_fn(lambda conn: embedding.collection_model(conn, "entities"))
+        if stored is not None:
             await db.execute_fn(functools.partial(choosing.prepare, settings=settings))
-        model = settings.model or (info.model_id if info else None)
+        model = settings.model or stored
         if model is None or model in _warmed:
             continue
         _warmed.add(model)

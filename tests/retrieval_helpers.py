@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3 as stock_sqlite3
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def memory(
             "update entities set archived_at = datetime('now') where id = ?",
             [(n,) for n in archived],
         )
-        embed(conn, {n: row for n, row in enumerate(rows, 1)}, model=model)
+        embed(conn, dict(enumerate(rows, 1)), model=model)
         vectors.rebuild(conn, "entities")
         settle(conn)
         conn.commit()
@@ -72,9 +73,7 @@ def memory(
 
 def embed(conn: Any, rows: dict[int, Any], model: str = "bag", updated: int | None = None) -> None:
     """Write vectors as ``llm embed-multi`` does, and nothing else."""
-    conn.execute(
-        "insert or ignore into collections(name, model) values ('entities', ?)", [model]
-    )
+    conn.execute("insert or ignore into collections(name, model) values ('entities', ?)", [model])
     conn.executemany(
         "insert or replace into embeddings(collection_id, id, embedding, content_hash, updated)"
         " values ((select id from collections where name = 'entities'), ?, ?, x'00', ?)",
@@ -132,15 +131,17 @@ def brute(
         " where (?1 is null or e.entity_type = ?1) and (?2 or e.archived_at is null)",
         [entity_type, include_archived],
     ).fetchall()
-    found = []
     asked = query.astype("f8") / numpy.linalg.norm(query.astype("f8"))
-    for item, blob in rows:
-        if not isinstance(blob, bytes) or len(blob) != 4 * len(query):
-            continue
-        vector = numpy.frombuffer(blob, "<f4").astype("f8")
-        length = numpy.linalg.norm(vector)
-        if numpy.isfinite(vector).all() and length:
-            found.append(Candidate(item, 1 - float(vector @ asked) / float(length)))
+    rows = [row for row in rows if isinstance(row[1], bytes) and len(row[1]) == 4 * len(query)]
+    matrix = numpy.frombuffer(b"".join(row[1] for row in rows), "<f4").astype("f8")
+    matrix = matrix.reshape(-1, len(query))
+    with numpy.errstate(all="ignore"):
+        distances = 1 - matrix @ asked / numpy.linalg.norm(matrix, axis=1)
+    found = [
+        Candidate(row[0], distance)
+        for row, distance in zip(rows, distances.tolist(), strict=True)
+        if math.isfinite(distance)
+    ]
     return sorted(found, key=lambda c: (c.distance, c.id))[:k]
 
 

@@ -132,7 +132,8 @@ async def test_datasette_serves_it_and_its_statement_runs(
     assert (found["retriever"], found["degraded"], len(found["results"])) == (name, None, 5)
     for link in ("sql_url", "stored_query_url"):
         page, _, query = found[link].partition("?")
-        rows = (await get(datasette, f"{page}.json?{query}&_shape=array")).json()
+        asked = f"{page}.json?{query}&_shape=array"
+        rows = (await get(datasette, asked, follow_redirects=True)).json()
         assert [row["id"] for row in rows] == [row["id"] for row in found["results"]], link
 
 

@@ -244,8 +244,8 @@ def test_vectors_of_other_writers_that_cannot_be_used(name, path):
 @KEEPING
 def test_an_older_copy_comes_back(name, path, tmp_path):
     """By a file put in its place, and by SQLite's backup into the same file."""
-    retriever = asked_with(name)
     for again in ("moved", "backed up"):
+        retriever = asked_with(name)  # which reads the newer state first
         older = shutil.copy(path, tmp_path / f"{again}.db")
         with opened(path) as conn:
             add(conn, {3: NEW[0]})
@@ -276,7 +276,7 @@ def test_each_connection_sees_its_own_snapshot(name, path):
         add(new, {3: NEW[0], 70: NEW[1]})
         remove(new, [5])
         for _ in range(2):
-            for conn in (old, new, new, old):
+            for conn in (new, old, new, new, old):
                 for query in (NEW[0], ROWS[2], ROWS[4]):
                     agrees(ask(retriever, conn, query, 70), brute(conn, query, 70))
         old.rollback()

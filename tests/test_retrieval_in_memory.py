@@ -141,6 +141,8 @@ def test_what_was_archived_and_brought_back_is_found(tmp_path):
     retriever = Memory()
     with opened(path) as conn:
         query = uniform(10, 8)[4]
+        conn.execute("update embeddings set updated = 5")  # long before the sync
+        conn.commit()
         stock(path, "update entities set archived_at = datetime('now') where id in (5, 6)")
         ask(retriever, conn, query)
         stock(path, "update entities set archived_at = null where id = 5")

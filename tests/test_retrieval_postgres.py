@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -235,11 +237,20 @@ def test_hostile_texts_and_queries(memory: tuple[Any, Settings], server: Postgre
     conn.executemany(
         "insert into observations(entity_id, content) values (?, ?)", [(odd, t) for t in HOSTILE]
     )
+    # the server itself must know phrases: else shorter texts with both words fill what it sends
+    phrase = "gamma-delta at last, " + "among many other words of a long text " * 5
+    conn.executemany(
+        "insert into observations(entity_id, content) values (?, ?)",
+        [(odd, phrase)] + [(odd, f"delta gamma {i}") for i in range(20)],
+    )
     conn.commit()
     done = sync(conn, settings=settings, reports=False).pushed
     assert done is not None
     assert done.problem is None
     assert in_step(conn, server, settings)
+    (hit,) = RETRIEVER.texts(conn, Wanted("gamma-delta", 1), settings)
+    kept = conn.execute("select content from observations where id = ?", [hit.doc >> 1])
+    assert kept.fetchone()[0] == phrase
     first = conn.execute("select min(id) from observations where entity_id = ?", [odd]).fetchone()[
         0
     ]
@@ -338,7 +349,15 @@ def test_a_push_that_breaks_off_goes_on(
         conn.execute("update entities set name = 'Other name' where id = 3")
         conn.execute("delete from observations where id = 2")
         conn.commit()
-        done = sync(conn, settings=settings, reports=False).pushed
+        steps: list[tuple[str, int]] = []
+        done = sync(
+            conn,
+            settings=settings,
+            reports=False,
+            progress=lambda done, total, label: steps.append((label, done)),
+        ).pushed
+        # what was compared is not compared again
+        assert next(at for label, at in steps if label == "observations to the server") > 200
         assert done is not None
         assert done.problem is None
         assert in_step(conn, server, settings)
@@ -554,6 +573,19 @@ def test_a_server_that_dies_in_the_middle_of_a_query(
     assert nearest(conn, settings, "billing")
 
 
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process that hangs; for some seconds at most, so that who waits for it fails at last."""
+    timer = threading.Timer(5, os.kill, (pid, signal.SIGCONT))
+    os.kill(pid, signal.SIGSTOP)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_a_slow_server_and_a_hung_one_are_given_up(
     memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
 ) -> None:
@@ -575,24 +607,18 @@ def test_a_slow_server_and_a_hung_one_are_given_up(
     nearest(conn, hasty, "billing")
     (lent,) = links.server(hasty.postgres_dsn)._idle
     backend = lent.conn.info.backend_pid
-    os.kill(backend, signal.SIGSTOP)
-    try:
+    with stopped(backend):
         given_up()
-    finally:
-        os.kill(backend, signal.SIGCONT)
     assert nearest(conn, hasty, "billing")
     # nobody answers at the door
     pid = server.pid()
     assert pid is not None
     links.server(hasty.postgres_dsn).close()
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(pid):
         given_up()
         started = time.perf_counter()
         _failure(conn, hasty)
         assert time.perf_counter() - started < 0.29
-    finally:
-        os.kill(pid, signal.SIGCONT)
     time.sleep(0.25)
     assert nearest(conn, hasty, "billing")
 
@@ -744,6 +770,21 @@ def test_the_dsn_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         said = dsn.sentence(RuntimeError(f"FATAL: {given} {password} not known"), given)
         assert said == "FATAL: … … not known"
+
+
+def test_psycopg_is_loaded_only_where_a_server_is_asked() -> None:
+    code = (
+        "import sys, datasette_limbic.plugin, datasette_limbic.retrieval.builtin as b;"
+        "from datasette_limbic.config import Settings;"
+        "print(b.RETRIEVERS[-1].unusable(None, Settings()));"
+        "print(sorted({'psycopg', 'psycopg_binary'} & set(sys.modules)))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != dsn.VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0].startswith("postgres_dsn is empty")
+    assert done.stdout.splitlines()[1] == "[]"
 
 
 @pytest.mark.parametrize("name", ["", "pg_x", "é" * 32, "a\nb", "a.b", "50%", 7])

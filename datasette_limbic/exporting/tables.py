@@ -76,6 +76,7 @@ DERIVED = (
     "_limbic_fts",
     "_limbic_fts_vocab",
     "_limbic_trigram",
+    "_limbic_trigram_vocab",
     "_limbic_vec_changes",
     "_limbic_vec_entities",
     "_limbic_vec_observations",

@@ -173,7 +173,12 @@ def _first(
 
 
 def _partners(conn: sqlite3.Connection, args: Mapping[str, Any], limit: int) -> list[int]:
-    return [row[0] for row in conn.execute(statement("partners"), {**args, "limit": limit})]
+    asked = {**args, "limit": limit}
+    found = conn.execute(statement("often"), asked).fetchall()
+    # few of them, or a count that is no number and sorts where it should not
+    if len(found) < limit or not all(is_count for _, is_count in found):
+        found = conn.execute(statement("partners"), asked).fetchall()
+    return [row[0] for row in found]
 
 
 def _further(

@@ -1,15 +1,13 @@
 -- the terms of the query, rare ones first: they say most
 terms as materialized (
-  select *, limbic_idf(df, (select count(*) + ifnull((select sum(vectors) from limbic_indexes), 0)
-    from (select 1 from limbic_stale limit 100000))) as idf
+  select *, limbic_idf(df, limbic_frequency()) as idf
   from (select json_extract(value, '$.match') as term, key as pos,
       limbic_frequency(json_extract(value, '$.match')) as df
     from json_each(limbic_fts_terms(:q)) limit -1)
 ),
 -- while their document frequencies add up to 10,000
 kept as materialized (
-  select term, df from (select *, sum(df) over w as total, row_number() over w as n
-    from terms window w as (order by df, pos))
+  select term, df from (select *, sum(df) over (order by df, pos) as total from terms)
   where total <= 10000 /*rarest*/
 ),
 /*hits*/,

@@ -13,9 +13,9 @@ with near as materialized (
 ),
 wanted as (
   select distinct x from near
-  where x <> :focus and typeof(x) = 'integer' and x in (select id from entities)
+  where x <> :focus and typeof(x) = 'integer' and exists (select 1 from entities h where h.id = x)
     and (:types is null or relation_type in (select value from json_each(:types)))
-    and (:archived or x not in (select id from entities where archived_at is not null))
+    and (:archived or exists (select 1 from entities g where g.id = x and g.archived_at is null))
 ),
 ranked as (
   select x, max(0, ifnull(cast(access_count as integer), 0)) as n
@@ -28,17 +28,34 @@ select * from (select 'type', null, relation_type, count(*) from near
   where typeof(relation_type) = 'text' and relation_type <> ''
   group by relation_type order by count(*) desc, relation_type limit 100)
 
--- partners: what comes up together with the focus most often
-select id from (
+-- often: what comes up together with the focus most often, of what does so more than a few times:
+-- by an index, which ends where enough were read
+select id, typeof(co_count) = 'integer' as is_count from (
+  select * from (select entity_b_id as id, co_count, last_co from co_occurrences
+    where entity_a_id = :focus and entity_b_id > :focus and co_count > 3 and typeof(entity_b_id) = 'integer'
+      and exists (select 1 from entities h where h.id = entity_b_id)
+      and (:archived or exists (select 1 from entities g where g.id = entity_b_id and g.archived_at is null))
+    order by co_count desc, last_co desc, entity_b_id limit :limit)
+  union all
+  select * from (select entity_a_id as id, co_count, last_co from co_occurrences
+    where entity_b_id = :focus and entity_a_id < :focus and co_count > 3 and typeof(entity_a_id) = 'integer'
+      and exists (select 1 from entities h where h.id = entity_a_id)
+      and (:archived or exists (select 1 from entities g where g.id = entity_a_id and g.archived_at is null))
+    order by co_count desc, last_co desc, entity_a_id limit :limit)
+)
+order by cast(co_count as integer) desc, last_co desc, id limit :limit
+
+-- partners: the same of all
+select c.id from (
   select entity_b_id as id, co_count, last_co from co_occurrences
   where entity_a_id = :focus and entity_b_id > :focus
   union all
   select entity_a_id, co_count, last_co from co_occurrences
   where entity_b_id = :focus and entity_a_id < :focus
-)
-where typeof(id) = 'integer' and cast(co_count as integer) > 0 and id in (select id from entities)
-  and (:archived or id not in (select id from entities where archived_at is not null))
-order by cast(co_count as integer) desc, last_co desc, id limit :limit
+) c
+where typeof(c.id) = 'integer' and cast(co_count as integer) > 0 and exists (select 1 from entities h where h.id = c.id)
+  and (:archived or exists (select 1 from entities g where g.id = c.id and g.archived_at is null))
+order by cast(co_count as integer) desc, last_co desc, c.id limit :limit
 
 -- further: neighbours of those, most accessed first; of each the first :each either way, whatever
 -- a hub has
@@ -58,9 +75,9 @@ select x, count(*) over () as n,
     or (select count(*) from (select 1 from relations where to_entity = y limit :each + 1)) > :each
   ) as cut
 from some left join entity_access on entity_id = x
-where x <> :focus and typeof(x) = 'integer' and x in (select id from entities)
+where x <> :focus and typeof(x) = 'integer' and exists (select 1 from entities h where h.id = x)
   and x not in (select y from shown)
-  and (:archived or x not in (select id from entities where archived_at is not null))
+  and (:archived or exists (select 1 from entities g where g.id = x and g.archived_at is null))
 order by max(0, ifnull(cast(access_count as integer), 0)) desc, x limit :limit
 
 -- nodes: the entities of the picture; relations are those that hold, one to itself once; degree
@@ -74,19 +91,24 @@ select e.id, e.name, e.entity_type, e.archived_at,
     as relations,
   (select count(*) from (
     select distinct n.id from (
-      select to_entity as x, relation_type, valid_to from relations where from_entity = e.id
+      select * from (select to_entity as x, valid_to from relations where from_entity = e.id
+        and relation_type not in ('contiene', 'parte_de') order by valid_to limit 250)
       union all
-      select from_entity, relation_type, valid_to from relations where to_entity = e.id
+      select * from (select from_entity, valid_to from relations where to_entity = e.id
+        and relation_type not in ('contiene', 'parte_de') order by valid_to limit 250)
     ) r cross join entities n on n.id = x
-    where x <> e.id and archived_at is null and relation_type not in ('contiene', 'parte_de')
+    where x <> e.id and archived_at is null
       and ifnull(julianday(r.valid_to) > julianday(:now), 1)
     limit :d_max)) as degree
 from json_each(:shown) cross join entities e on e.id = value
 left join entity_access a on a.entity_id = e.id
 order by e.id
 
--- most: what importance is measured against
-select max(0, ifnull(max(cast(access_count as integer)), 0)) from entity_access
+-- most: what importance is measured against, by the ends of an index; texts sort after numbers
+select max(0, ifnull(cast((
+    select max(access_count) from entity_access where access_count < '') as integer), 0),
+  ifnull((
+    select max(cast(access_count as integer)) from entity_access where access_count >= ''), 0))
 
 -- relations: those between the entities of the picture
 select from_entity, to_entity, relation_type, not {current:r} as ended

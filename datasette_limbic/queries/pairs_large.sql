@@ -1,7 +1,9 @@
--- in a large pool a candidate with few co-occurrences is scanned, one with many is looked up
+-- in a large pool a candidate with no more co-occurrences than the pool has candidates is scanned,
+-- one with more is looked up: nothing reads all partners of a hub
 few as materialized (
-  select id, (select count(*) from pool) > 60 and (select count(*) from (
-    select 1 from co_occurrences where entity_a_id = id limit 101)) < 101 as scan from pool
+  select id, n > 60 and (select count(*) from (select 1 from co_occurrences
+    where entity_a_id = id limit (select count(*) + 1 from pool))) <= n as scan
+  from pool cross join (select count(*) as n from pool)
 ),
 pairs as materialized (
   select entity_a_id as a, entity_b_id as b, co_count, last_co

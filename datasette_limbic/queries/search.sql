@@ -32,14 +32,16 @@ pool as materialized (
     -- a view cannot stand here: SQLite would read all of it for each candidate; and of a hub whose
     -- neighbours are archived no more than so many are looked at (see queries/at_size.sql)
     (select count(*) from (
-      select distinct n.id from (
-        select * from (select to_entity as x, valid_to from relations where from_entity = e.id
-          and relation_type not in ('contiene', 'parte_de') order by valid_to limit 500)
+      select distinct x from (
+        select * from (select to_entity as x, valid_to as v from relations
+          where from_entity = e.id and relation_type not in ('contiene', 'parte_de')
+          order by v limit 250)
         union all
-        select * from (select from_entity, valid_to from relations where to_entity = e.id
-          and relation_type not in ('contiene', 'parte_de') order by valid_to limit 500)
-      ) r cross join entities n on n.id = x
-      where x <> e.id and archived_at is null and ifnull(julianday(r.valid_to) > at, 1)
+        select * from (select from_entity, valid_to from relations
+          where to_entity = e.id and relation_type not in ('contiene', 'parte_de')
+          order by 2 limit 250)
+      ) cross join entities n on n.id = x
+      where x <> e.id and archived_at is null and ifnull(julianday(v) > at, 1)
       limit limbic_arg(:d_max, 15))) as degree
   from found f cross join p cross join entities e on e.id = f.id
   left join entity_access a on a.entity_id = e.id

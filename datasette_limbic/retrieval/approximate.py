@@ -44,6 +44,11 @@ class Codes(Base):
         # word by word: so each step of ``differences`` runs through neighbouring memory
         self.signs = numpy.ascontiguousarray(found.signs.T)
 
+    def follows(self, conn: sqlite3.Connection, build: Build) -> bool:
+        """Whether ``build``, as the file has it now, is this one and little more."""
+        mine, now = [(b.build, b.shortlisted, b.rescored) for b in (self.build, build)]
+        return mine == now and self.is_current(conn)
+
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
@@ -178,12 +183,21 @@ class Approximate(Retriever):
         try:
             return self.held.get(
                 file_key(conn),
-                lambda codes: codes.build == build,
+                # what a sync appended since is compared exactly, up to MOST_CHANGED vectors: a
+                # million codes take half a second to read, and everybody waits for that
+                lambda codes: codes.build == build or codes.follows(conn, build),
                 lambda: read(conn, build),
                 settings.vectors_in_memory_mb << 20,
             )
         except ValueError as error:
             raise RetrieverFailed(f"{error}: {REBUILD}") from error
+        except sqlite3.OperationalError:
+            raise  # locked, or broken off for its time
+        except sqlite3.DatabaseError as error:
+            raise RetrieverFailed(
+                f"the approximate index cannot be read ({error}): run "
+                "'datasette limbic sync FILE --repair'"
+            ) from error
 
     @staticmethod
     def _out_of_step(conn: sqlite3.Connection, build: Build) -> str | None:

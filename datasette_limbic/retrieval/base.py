@@ -12,7 +12,7 @@ from datasette.utils.sqlite import sqlite3
 from .. import unchanged
 from . import changes
 from .model import Candidate
-from .overlay import COLLECTION, Overlay, overlay, unindexed
+from .overlay import COLLECTION, Overlay, overlay, unindexed, waits
 
 if TYPE_CHECKING:
     import numpy
@@ -30,11 +30,19 @@ class Base:
         self._overlays: OrderedDict[Hashable, Overlay] = OrderedDict()
         self._filters: OrderedDict[Hashable, numpy.ndarray | None] = OrderedDict()
         self._guard = threading.Lock()
+        self._current_as_of: changes.Version | None = None
+        self._settled: tuple[changes.Version, Overlay] | None = None
 
     def is_current(self, conn: sqlite3.Connection) -> bool:
         """Whether what changed since is known, and is little."""
-        changed = changes.since(conn, COLLECTION, self.version)
-        return changed is not None and len(changed) <= MOST_CHANGED
+        now = changes.version(conn, COLLECTION)
+        if self._current_as_of != now:
+            changed = changes.since(conn, COLLECTION, self.version)
+            if changed is None or len(changed) > MOST_CHANGED:
+                return False
+            # not asked again until somebody writes vectors, or forgets what was written
+            self._current_as_of = now
+        return True
 
     def overlay(self, conn: sqlite3.Connection) -> Overlay:
         """What changed since, as this connection sees it."""
@@ -42,8 +50,7 @@ class Base:
         with self._guard:
             found = self._overlays.get(now) if now is not None else None
         if found is None:
-            changed = changes.since(conn, COLLECTION, self.version) or []
-            found = overlay(conn, [*changed, *unindexed(conn)], self.dimension)
+            found = self._read(conn)
             with self._guard:
                 if now is not None:
                     # one for each connection: its state begins with its number
@@ -52,6 +59,20 @@ class Base:
                     self._overlays[now] = found
                 while len(self._overlays) > unchanged.CONNECTIONS:
                     self._overlays.popitem(last=False)
+        return found
+
+    def _read(self, conn: sqlite3.Connection) -> Overlay:
+        """The overlay as the file stands. Where nothing waits for a sync, it depends on what was
+        written of vectors alone: recording uses changes nothing, and connections share it."""
+        settled = None if waits(conn) else changes.version(conn, COLLECTION)
+        with self._guard:
+            if self._settled is not None and self._settled[0] == settled:
+                return self._settled[1]
+        changed = changes.since(conn, COLLECTION, self.version) or []
+        found = overlay(conn, [*changed, *unindexed(conn)], self.dimension)
+        if settled is not None:
+            with self._guard:
+                self._settled = settled, found
         return found
 
     def allowed(

@@ -190,33 +190,44 @@ def segments(conn: sqlite3.Connection, build: Build, words: int) -> Segments:
     """Read a build. Raises ValueError where the lengths in a row do not agree."""
     import numpy
 
+    # One statement, so that lengths and rows are of one moment. Each blob goes straight to its
+    # place: two copies of a million codes would not fit into what a process may use.
     rows = conn.execute(
-        "select items, gone, ids, signs, codes from _limbic_ann_segments where build = ?"
-        " order by id",
+        "select items, gone, ids, signs, codes,"
+        " (select sum(length(ids)) from _limbic_ann_segments where build = ?1) / 8,"
+        " (select sum(length(ids)) from _limbic_ann_segments where build = ?1 and not gone) / 8"
+        " from _limbic_ann_segments where build = ?1 order by id",
         [build.build],
     )
-    ids = [numpy.empty(0, "i8")]
-    there = [numpy.empty(0, bool)]
-    signs = [numpy.empty((0, words), "u8")]
-    codes = [numpy.empty((0, build.axes), "i1")]
-    for count, gone, *blobs in rows:
+    ids, there = numpy.empty(0, "i8"), numpy.empty(0, bool)
+    signs, codes = numpy.empty((0, words), "u8"), numpy.empty((0, build.axes), "i1")
+    at = coded = 0
+    for count, gone, *blobs, all_items, all_coded in rows:
         wanted = (8 * count, 0, 0) if gone else (8 * count, 8 * words * count, build.axes * count)
         if tuple(len(b) if isinstance(b, bytes) else -1 for b in blobs) != wanted:
             raise ValueError("a row of the approximate index is damaged")
-        ids.append(numpy.frombuffer(blobs[0], "<i8"))
-        there.append(numpy.full(count, not gone))
+        if not len(ids):
+            ids, there = numpy.empty(all_items, "i8"), numpy.empty(all_items, bool)
+            signs = numpy.empty((all_coded or 0, words), "u8")
+            codes = numpy.empty((all_coded or 0, build.axes), "i1")
+        if at + count > len(ids) or coded + count * (not gone) > len(codes):
+            raise ValueError("a row of the approximate index is damaged")
+        ids[at : at + count] = numpy.frombuffer(blobs[0], "<i8")
+        there[at : at + count] = not gone
+        at += count
         if not gone:
-            signs.append(numpy.frombuffer(blobs[1], "<u8").reshape(count, words))
-            codes.append(numpy.frombuffer(blobs[2], "i1").reshape(count, build.axes))
-    all_ids, coded = numpy.concatenate(ids), numpy.concatenate(there)
+            signs[coded : coded + count] = numpy.frombuffer(blobs[1], "<u8").reshape(count, words)
+            codes[coded : coded + count] = numpy.frombuffer(blobs[2], "i1").reshape(count, -1)
+            coded += count
     # of an item that stands in several rows the last one counts
-    latest = len(all_ids) - 1 - numpy.unique(all_ids[::-1], return_index=True)[1]
-    latest = numpy.sort(latest[coded[latest]])
-    of_codes = (numpy.cumsum(coded) - 1)[latest]
-    every_sign, every_code = numpy.concatenate(signs), numpy.concatenate(codes)
-    if len(of_codes) < len(every_code):
-        every_sign, every_code = every_sign[of_codes], every_code[of_codes]
-    return Segments(all_ids[latest], every_sign, every_code)
+    latest = at - 1 - numpy.unique(ids[:at][::-1], return_index=True)[1]
+    latest = numpy.sort(latest[there[latest]])
+    if len(latest) == at == coded:
+        return Segments(ids, signs, codes)
+    of_codes = (numpy.cumsum(there) - 1)[latest]
+    if len(of_codes) < coded:
+        signs, codes = signs[of_codes], codes[of_codes]
+    return Segments(ids[latest], signs, codes)
 
 
 def spoil(conn: sqlite3.Connection) -> None:

@@ -13,6 +13,8 @@ from typing import Generic, Protocol, TypeVar
 
 from datasette.utils.sqlite import sqlite3
 
+from .. import unchanged
+
 FileKey = tuple[str, int, int]
 
 
@@ -27,11 +29,47 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
+CONNECTIONS = 1000
+"""Connections of which it is remembered which file they opened; the oldest one gives way."""
+
+_opened: OrderedDict[int, FileKey] = OrderedDict()
+_opened_guard = Lock()
+
+
+def opened(conn: sqlite3.Connection) -> None:
+    """Remember which file a connection reads, as soon as it is opened: a file that takes the
+    place of that one later is not what it reads."""
+    known, key = unchanged.state(conn), _at_path(conn)
+    if known is not None and key is not None:
+        with _opened_guard:
+            _opened[known[0]] = key
+            while len(_opened) > CONNECTIONS:
+                _opened.popitem(last=False)
+
+
 def file_key(conn: sqlite3.Connection) -> FileKey | None:
-    """Which file a connection reads, by path and inode; None for a database in memory.
+    """Which file a connection reads, by path and inode; None for a database in memory, and for a
+    file that was deleted while it was open.
 
     A file that was put in the place of another one is another file.
     """
+    now = _at_path(conn)
+    return None if now is None else _when_opened(conn) or now
+
+
+def replaced(conn: sqlite3.Connection) -> str | None:
+    """That another file stands where the one was that this connection reads, in a sentence; None
+    where it is still there. SQLite reads on in the old one."""
+    before = _when_opened(conn)
+    if before is None or _at_path(conn) == before:
+        return None
+    return (
+        "the file was replaced or deleted after it was opened, so the old one was searched: "
+        "restart Datasette"
+    )
+
+
+def _at_path(conn: sqlite3.Connection) -> FileKey | None:
     path = next((row[2] for row in conn.execute("pragma database_list") if row[1] == "main"), "")
     if not path:
         return None
@@ -40,6 +78,15 @@ def file_key(conn: sqlite3.Connection) -> FileKey | None:
     except FileNotFoundError:  # deleted while it was open
         return None
     return path, status.st_dev, status.st_ino
+
+
+def _when_opened(conn: sqlite3.Connection) -> FileKey | None:
+    try:
+        number = conn.execute("pragma temp.user_version").fetchone()[0]
+    except (sqlite3.DatabaseError, TypeError):  # an authorizer may hide it
+        return None
+    with _opened_guard:
+        return _opened.get(number)
 
 
 class Held(Generic[T]):

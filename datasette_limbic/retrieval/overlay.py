@@ -51,6 +51,12 @@ class Overlay(NamedTuple):
         return self.ids[keep], self.vectors[keep] @ query
 
 
+def waits(conn: sqlite3.Connection) -> bool:
+    """Whether an entity changed since the last sync."""
+    row = conn.execute("select 1 from limbic_stale where collection = ? limit 1", [COLLECTION])
+    return row.fetchone() is not None
+
+
 def unindexed(conn: sqlite3.Connection) -> list[int]:
     """Entities that changed since the last sync and were embedded after it, by another program."""
     rows = conn.execute(

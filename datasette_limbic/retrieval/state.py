@@ -52,17 +52,6 @@ def retrieval(conn: sqlite3.Connection, settings: Settings) -> Retrieval:
     }
 
 
-def recall(conn: sqlite3.Connection, wanted: int) -> tuple[int, float] | None:
-    """What share of the nearest the approximate index finds where so many are wanted, and of how
-    many that was measured: of as many, else of the next more, else of the most there are."""
-    build = builds.serving(conn)
-    measured = build.figures.get("recall") if build is not None else None
-    if not measured:
-        return None
-    by_depth = sorted((int(depth), share) for depth, share in measured.items())
-    return next((pair for pair in by_depth if pair[0] >= wanted), by_depth[-1])
-
-
 def vectors(conn: sqlite3.Connection) -> int:
     """Vectors of entities that are indexed."""
     row = conn.execute(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
+
 from .. import i18n
 from ..i18n import gettext, marked
 from ..i18n import gettext as _
@@ -44,17 +46,16 @@ def overview(found: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def found_by(retriever: str | None, recall: tuple[int, float] | None) -> str | None:
+def found_by(retriever: str | None, recall: float | None) -> str | None:
     """Who found the nearest of a search, and what share of them; None where nobody did."""
     if retriever is None:
         return None
     who = _named(FOUND_BY, retriever)
     if recall is None:
         return who
-    return _("%(who)s, which finds %(share)s of the nearest %(n)s") % {
+    return Markup(_("%(who)s, which finds %(share)s of the nearest")) % {
         "who": who,
-        "share": _share(recall[1]),
-        "n": i18n.figure(recall[0]),
+        "share": _share(recall),
     }
 
 

@@ -11,7 +11,7 @@ from datasette import Response
 from .. import compat, config, embedding, highlights, permissions, plugin, request, search, serving
 from ..answers import plain, public
 from ..errors import BadParameter
-from ..retrieval import plugins, state
+from ..retrieval import plugins
 from ..schema import SEARCHED_TABLES
 from . import posting, rating, retrieval_display, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
@@ -41,13 +41,11 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
         # of this very pool: what is rated is what was shown
         form = rating.form(conn, here, pool) if may_rate else None
         types = highlights.entity_types(conn)
-        wanted = asked.limit * asked.expansion_factor
-        recall = state.recall(conn, wanted) if pool.retriever == "approximate" else None
-        return answer, pool, found, archived, form, types, recall
+        return answer, pool, found, archived, form, types
 
-    answer, pool, found, archived, form, types, recall = await here.read(read)
+    answer, pool, found, archived, form, types = await here.read(read)
     await _add_links(here, asked, answer)
-    answer["_found_by"] = retrieval_display.found_by(pool.retriever, recall)
+    answer["_found_by"] = retrieval_display.found_by(pool.retriever, pool.recall)
     answer["_types"] = types
     answer["_rating"] = form
     varied = search_form.VARIED
@@ -110,11 +108,11 @@ async def _asked(
 ) -> tuple[request.Request, frozenset[str], dict[str, float]]:
     """The request of these arguments, its query embedded ahead; which arguments were given; and
     the applied parameters."""
-    applied, info = await here.db.execute_fn(_before)
+    applied, model = await here.db.execute_fn(_before)
     await plugin.register_query(here.datasette, here.db.name)
     asked = request.parse(given, here.settings, applied)
-    if asked.query and asked.mode != "text" and info is not None:
-        await _warm(here, info.model_id, asked.query)
+    if asked.query and asked.mode != "text" and model is not None:
+        await _warm(here, model, asked.query)
     return asked, frozenset(k for k, v in given.items() if v is not None and v != ""), applied
 
 
@@ -161,11 +159,11 @@ async def _stored_gives_the_same(
     )
 
 
-def _before(conn: Any) -> tuple[dict[str, float], embedding.CollectionInfo | None]:
+def _before(conn: Any) -> tuple[dict[str, float], str | None]:
     from .. import schema
 
     schema.require_memory(conn)
-    return request.applied_parameters(conn), embedding.collection_info(conn, "entities")
+    return request.applied_parameters(conn), embedding.collection_model(conn, "entities")
 
 
 async def _warm(here: Page, stored_model: str, query: str) -> None:

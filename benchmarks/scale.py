@@ -1,0 +1,370 @@
+"""Search among real short texts, 117,659 and a million, beside other ways to find vectors.
+
+    python -m benchmarks.scale FOLDER --size 117659 --peers numpy,approximate,chromadb
+
+The memories are those of ``benchmarks.wordnet``, built in FOLDER where they are not there, and so
+are the queries, whose texts no memory holds. All are asked the same queries on the same rows in
+one process, in turn, query by query, each time another one first: what disturbs, disturbs all.
+Building, and the memory that each takes, are measured in a process of its own for each. A peer
+searches with the least effort that finds .98 of the nearest 30 on these very queries; ``limbic``'s
+own index is set by what it measures itself, on the memory's texts.
+
+A bound that is given for 100,000 is held against WordNet's 117,659, all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+from tabulate import tabulate
+
+from datasette_limbic import connection, schema, search
+from datasette_limbic.retrieval import in_memory
+
+from . import corpus, peers, peers_sqlite, scale_apart, scale_targets, wordnet
+from .memory import NOW
+from .peers import Asked, Effort, Peer
+from .wordnet import FOLDER
+
+ALL: dict[str, type[Peer]] = {peer.name: peer for peer in (*peers.PEERS, *peers_sqlite.PEERS)}
+OURS = tuple(peer.name for peer in peers_sqlite.PEERS)
+LARGE_PEERS = ("numpy", "vec0", "approximate")
+"""At sizes where others take hours to build."""
+EXPANSION = 3
+"""Candidates for each result of a search."""
+DEPTHS = (10, 30)
+RECALL = 0.98
+_SAMPLE = 20
+"""Queries after which memory is told."""
+_TIE = 1e-6
+"""Of cosine: what is as near as the last of the nearest is among them."""
+
+Way = Callable[[Asked], Any]
+
+
+@dataclass
+class Opened:
+    """A peer that is open, and what is known of it."""
+
+    peer: Peer
+    effort: Effort = ()
+    recall: dict[int, float] = field(default_factory=dict)
+    build_s: float = float("nan")
+    taken: scale_apart.Taken | None = None
+
+
+@dataclass
+class Measured:
+    """All of one size."""
+
+    size: int
+    peers: dict[str, Opened]
+    times: dict[str, numpy.ndarray]
+    """Milliseconds by way, one for each query; nan where it was not asked."""
+    short: float | None = None
+    """Recall of the approximate index at its usual target, where that did not do."""
+
+    def p50(self, way: str) -> float:
+        """Median of a way, ms; nan where it was not measured."""
+        return float(numpy.nanmedian(self.times[way])) if way in self.times else float("nan")
+
+
+def run(
+    folder: Path, size: int, names: Sequence[str], limit: int = 10, most: int | None = None
+) -> Measured:
+    """Measure the memory of ``size`` entities; ``most`` queries, or all that there are."""
+    memory = wordnet.build(folder, size)
+    small = wordnet.build(folder, corpus.WORDNET) if size > corpus.WORDNET else None
+    asked = _asked(folder)
+    if most is not None:
+        asked = asked[:: max(1, len(asked) // most)][:most]
+    with _scratch(folder / f"peers-{size}") as scratch, ExitStack() as stack:
+        ids, rows = _rows(memory, scratch)
+        exact = Exact(rows, ids, asked)
+        opened: dict[str, Opened] = {}
+        found = Measured(size, opened, {})
+        for name in sorted(names, key=lambda n: n == "approximate"):
+            cls = ALL[name]
+            try:
+                opened[name] = _open(cls, scratch, memory, asked, exact)
+                if name == "approximate" and opened[name].recall[max(DEPTHS)] < RECALL:
+                    found.short = opened[name].recall[max(DEPTHS)]
+                    opened[name].peer.close()
+                    opened[name] = _open(
+                        peers_sqlite.ApproximateMore, scratch, memory, asked, exact
+                    )
+            except LeftOut as reason:
+                say("")
+                print(f"\n{name} is left out: {reason}")
+                opened.pop(name, None)
+                continue
+            stack.callback(opened[name].peer.close)
+        del rows, exact
+        ways = {
+            name: _few(_retrieving(o.peer, limit * EXPANSION), o.peer.at_most(size))
+            for name, o in opened.items()
+        }
+        ways |= _searching(stack, memory, opened, limit)
+        if small is not None and "approximate" in opened:
+            ways |= _small(stack, small, limit)
+        found.times = in_turn(ways, asked)
+    return found
+
+
+class LeftOut(Exception):
+    """Why a peer is not measured, in a sentence."""
+
+
+class Exact:
+    """The right answers to the queries."""
+
+    def __init__(self, rows: numpy.ndarray, ids: numpy.ndarray, asked: Sequence[Asked]) -> None:
+        self.rows, self.ids = rows, ids
+        self.order = numpy.argsort(ids)
+        self.least = {depth: numpy.empty(len(asked), "f4") for depth in DEPTHS}
+        for i, query in enumerate(asked):
+            similar = rows @ query.vector
+            for depth in DEPTHS:
+                at = max(0, len(similar) - depth)
+                self.least[depth][i] = numpy.partition(similar, at)[at]
+
+    def recall(self, peer: Peer, asked: Sequence[Asked]) -> dict[int, float]:
+        """Share of the nearest that a peer finds, by depth: the mean of all queries it answers."""
+        shares: dict[int, list[float]] = {depth: [] for depth in DEPTHS}
+        deepest = max(DEPTHS)
+        for i, query in enumerate(asked[: peer.at_most(len(self.ids))]):
+            answer = list(dict.fromkeys(item for item, _ in peer.search(query, deepest)))
+            similar = self.rows[self._places(answer)] @ query.vector
+            for depth in DEPTHS:
+                right = numpy.count_nonzero(similar[:depth] >= self.least[depth][i] - _TIE)
+                shares[depth].append(right / min(depth, len(self.ids)))
+        return {depth: float(numpy.mean(some)) for depth, some in shares.items()}
+
+    def _places(self, answer: Sequence[int]) -> numpy.ndarray:
+        wanted = numpy.array(answer, "i8")
+        at = numpy.searchsorted(self.ids, wanted, sorter=self.order).clip(max=len(self.ids) - 1)
+        places: numpy.ndarray = self.order[at]
+        if not (self.ids[places] == wanted).all():
+            raise RuntimeError("a peer answered ids that no row has")
+        return places
+
+
+def tuned(opened: Opened, asked: Sequence[Asked], exact: Exact) -> None:
+    """Leave the peer open with the least effort that reaches RECALL, else with the most."""
+    for effort in opened.peer.ladder:
+        opened.effort = effort
+        opened.peer.open(effort)
+        opened.recall = exact.recall(opened.peer, asked)
+        if opened.recall[max(DEPTHS)] >= RECALL:
+            break
+
+
+def in_turn(ways: dict[str, Way], asked: Sequence[Asked]) -> dict[str, numpy.ndarray]:
+    """Milliseconds of each way for each query; nan where a way gave None, not to be asked it."""
+    names = list(ways)
+    times = {name: numpy.full(len(asked), numpy.nan) for name in names}
+    for query in asked[:3]:
+        for name in names:
+            ways[name](query)
+    for i, query in enumerate(asked):
+        say(f"asking {i + 1:,} of {len(asked):,}")
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            started = time.perf_counter()
+            answer = ways[name](query)
+            if answer is not None:
+                times[name][i] = (time.perf_counter() - started) * 1000
+    return times
+
+
+def _open(
+    cls: type[Peer], scratch: Path, memory: Path, asked: Sequence[Asked], exact: Exact
+) -> Opened:
+    """Build, measure apart, open and tune. Raises LeftOut."""
+    missing = cls.missing()
+    if missing:
+        raise LeftOut(missing)
+    own = scratch / cls.name
+    own.mkdir(exist_ok=True)
+    peer = cls(own, memory)
+    opened = Opened(peer)
+    if not (isinstance(peer, peers_sqlite.Vec0) and len(exact.ids) > peers_sqlite.LARGE):
+        say(f"{cls.name}: building")
+        opened.build_s = _apart(scale_apart.build, cls, own, memory, scratch)
+    try:
+        peer.ready(asked)
+        say(f"{cls.name}: looking for the least effort")
+        try:
+            tuned(opened, asked, exact)
+        finally:
+            peer.close()
+        say(f"{cls.name}: memory")
+        sample = asked[: min(_SAMPLE, peer.at_most(len(exact.ids)) or _SAMPLE)]
+        # while nobody else has it open
+        opened.taken = _apart(scale_apart.memory, cls, own, memory, opened.effort, list(sample))
+        peer.open(opened.effort)
+    except LeftOut:
+        raise
+    except Exception as error:  # foreign code: one peer's failure must not end the run
+        raise LeftOut(f"{type(error).__name__}: {error}") from error
+    return opened
+
+
+def _apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it in a process of its own. Raises LeftOut where that ends."""
+    try:
+        return scale_apart.call(function, *arguments)
+    except scale_apart.Failed as error:
+        raise LeftOut(str(error)) from error
+
+
+def _asked(folder: Path) -> list[Asked]:
+    """The queries: they take minutes to find, and stay in the folder."""
+    path = folder / "queries.npy"
+    if not path.exists():
+        say("looking for queries")
+        wordnet.write_queries(wordnet.queries(folder), path)
+    texts = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    return [Asked(text, row) for text, row in zip(texts, numpy.load(path), strict=True)]
+
+
+def _rows(memory: Path, scratch: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Ids and unit vectors of a memory, also in files that other processes map."""
+    with closing(connection.connect(memory)) as conn:
+        schema.init(conn)
+        matrix = in_memory.read(conn)
+    numpy.save(scratch / "ids.npy", matrix.ids)
+    numpy.save(scratch / "rows.npy", matrix.rows)
+    return matrix.ids, matrix.rows
+
+
+def _retrieving(peer: Peer, k: int) -> Way:
+    return lambda asked: peer.search(asked, k)
+
+
+def _searching(
+    stack: ExitStack, memory: Path, opened: dict[str, Opened], limit: int
+) -> dict[str, Way]:
+    """The whole search, by each retriever that is measured, and full text alone."""
+    ways = {}
+    for name in ("memory", "approximate"):
+        if name in opened:
+            ways[f"search, {name}"] = _whole(stack, memory, name, limit)
+    if ways:
+        ways["full text alone"] = _whole(stack, memory, "vec0", limit, mode="text")
+    return ways
+
+
+def _small(stack: ExitStack, memory: Path, limit: int) -> dict[str, Way]:
+    """Retrieval and search of a smaller memory, to tell how they grow."""
+    peer = peers_sqlite.Approximate(memory.parent, memory)
+    say(f"building the index of {memory}")
+    _apart(scale_apart.build, type(peer), memory.parent, memory, memory.parent)
+    peer.open(())
+    stack.callback(peer.close)
+    return {
+        scale_targets.SMALL: _retrieving(peer, limit * EXPANSION),
+        scale_targets.SMALL_SEARCH: _whole(stack, memory, "approximate", limit),
+    }
+
+
+def _whole(stack: ExitStack, memory: Path, retriever: str, limit: int, mode: str = "hybrid") -> Way:
+    settings = peers_sqlite.settings(retriever)
+    conn = connection.connect(memory, readonly=True, settings=settings)
+    stack.callback(conn.close)
+
+    def way(asked: Asked) -> Any:
+        answer = search.search(conn, asked.text, settings=settings, limit=limit, mode=mode, now=NOW)
+        # nobody may win by answering with less
+        if mode != "text" and answer["retriever"] != retriever:
+            raise RuntimeError(f"{retriever} did not search {asked.text!r}: {answer['degraded']}")
+        return answer
+
+    return way
+
+
+def _few(way: Way, most: int | None) -> Way:
+    """A way that gives None from the query after ``most`` on."""
+    if most is None:
+        return way
+    left = iter(range(most + 3))  # as many as warm up
+    return lambda asked: None if next(left, None) is None else way(asked)
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder that is empty, and goes again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def say(text: str) -> None:
+    """One line on stderr, each time anew."""
+    print(f"\r{text:<70}", end="", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scale",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    parser.add_argument(
+        "--size", type=int, action="append", help=f"entities, may be repeated: {corpus.WORDNET:,}"
+    )
+    parser.add_argument(
+        "--peers",
+        help=f"of {','.join(ALL)}: all, from {peers_sqlite.LARGE:,} on {','.join(LARGE_PEERS)}",
+    )
+    parser.add_argument("--limit", type=int, default=10, help="results of a search (%(default)s)")
+    parser.add_argument("--queries", type=int, help="ask so many alone")
+    parser.add_argument("--only-requests", action="store_true", help="the JSON requests alone")
+    asked = parser.parse_args(arguments)
+    sizes = [] if asked.only_requests else asked.size or [corpus.WORDNET]
+    for size in sizes:
+        if not 100 <= size <= corpus.LARGEST:
+            parser.error(f"--size {size:,} is not between 100 and {corpus.LARGEST:,}")
+    unknown = [name for name in (asked.peers or "numpy").split(",") if name not in ALL]
+    if unknown:
+        parser.error(f"--peers {unknown[0]!r}: use some of {','.join(ALL)}")
+    if asked.limit < 1 or (asked.queries is not None and asked.queries < 5):
+        parser.error("--limit begins at 1, and --queries at 5")
+    # as Ctrl-C, so that no server and no folder stays behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    from datasette.utils.sqlite import sqlite3
+
+    print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+    for size in sizes:
+        default = LARGE_PEERS if size > peers_sqlite.LARGE else tuple(ALL)
+        names = tuple(asked.peers.split(",")) if asked.peers else default
+        for title, rows in scale_targets.tables(
+            run(asked.folder, size, names, asked.limit, asked.queries)
+        ).items():
+            _print(title, rows)
+    _print("JSON requests, sample memory", scale_apart.requests())
+
+
+def _print(title: str, rows: list[dict[str, Any]]) -> None:
+    say("")
+    print(f"\n## {title}\n\n{tabulate(rows, headers='keys', floatfmt='.2f', tablefmt='github')}")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
