@@ -4,7 +4,7 @@
 
 The memories are those of ``benchmarks.wordnet``, built in FOLDER where they are not there, and so
 are the queries, whose texts no memory holds. All are asked the same queries on the same rows in
-one process, in turn, query by query, each time another one first: what disturbs, disturbs all.
+one process, in turn, query by query, in an order drawn anew: what disturbs, disturbs all.
 Building, and the memory that each takes, are measured in a process of its own for each. A peer
 searches with the least effort that finds .98 of the nearest 30 on these very queries; ``limbic``'s
 own index is set by what it measures itself, on the memory's texts.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import random
 import shutil
 import signal
 import sys
@@ -36,18 +37,17 @@ from datasette_limbic.retrieval import in_memory
 from . import corpus, peers, peers_sqlite, scale_apart, scale_targets, wordnet
 from .memory import NOW
 from .peers import Asked, Effort, Peer
+from .scale_targets import RECALL
 from .wordnet import FOLDER
 
 ALL: dict[str, type[Peer]] = {peer.name: peer for peer in (*peers.PEERS, *peers_sqlite.PEERS)}
 OURS = tuple(peer.name for peer in peers_sqlite.PEERS)
 LARGE_PEERS = ("numpy", "vec0", "approximate")
 """At sizes where others take hours to build."""
-EXPANSION = 3
-"""Candidates for each result of a search."""
 DEPTHS = (10, 30)
-RECALL = 0.98
 _SAMPLE = 20
 """Queries after which memory is told."""
+_SEED = 42
 _TIE = 1e-6
 """Of cosine: what is as near as the last of the nearest is among them."""
 
@@ -73,6 +73,8 @@ class Measured:
     peers: dict[str, Opened]
     times: dict[str, numpy.ndarray]
     """Milliseconds by way, one for each query; nan where it was not asked."""
+    limit: int = 10
+    """Results of a search; retrieval is of 3 times as many."""
     short: float | None = None
     """Recall of the approximate index at its usual target, where that did not do."""
 
@@ -94,7 +96,7 @@ def run(
         ids, rows = _rows(memory, scratch)
         exact = Exact(rows, ids, asked)
         opened: dict[str, Opened] = {}
-        found = Measured(size, opened, {})
+        found = Measured(size, opened, {}, limit)
         for name in sorted(names, key=lambda n: n == "approximate"):
             cls = ALL[name]
             try:
@@ -113,7 +115,7 @@ def run(
             stack.callback(opened[name].peer.close)
         del rows, exact
         ways = {
-            name: _few(_retrieving(o.peer, limit * EXPANSION), o.peer.at_most(size))
+            name: _few(_retrieving(o.peer, limit * scale_targets.EXPANSION), o.peer.at_most(size))
             for name, o in opened.items()
         }
         ways |= _searching(stack, memory, opened, limit)
@@ -173,14 +175,15 @@ def tuned(opened: Opened, asked: Sequence[Asked], exact: Exact) -> None:
 
 def in_turn(ways: dict[str, Way], asked: Sequence[Asked]) -> dict[str, numpy.ndarray]:
     """Milliseconds of each way for each query; nan where a way gave None, not to be asked it."""
-    names = list(ways)
+    names, rng = list(ways), random.Random(_SEED)
     times = {name: numpy.full(len(asked), numpy.nan) for name in names}
     for query in asked[:3]:
         for name in names:
             ways[name](query)
     for i, query in enumerate(asked):
         say(f"asking {i + 1:,} of {len(asked):,}")
-        for name in names[i % len(names) :] + names[: i % len(names)]:
+        rng.shuffle(names)  # what somebody left in the processor's cache helps nobody for long
+        for name in names:
             started = time.perf_counter()
             answer = ways[name](query)
             if answer is not None:
@@ -274,7 +277,7 @@ def _small(stack: ExitStack, memory: Path, limit: int) -> dict[str, Way]:
     peer.open(())
     stack.callback(peer.close)
     return {
-        scale_targets.SMALL: _retrieving(peer, limit * EXPANSION),
+        scale_targets.SMALL: _retrieving(peer, limit * scale_targets.EXPANSION),
         scale_targets.SMALL_SEARCH: _whole(stack, memory, "approximate", limit),
     }
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SMALL = f"approximate, {corpus.WORDNET:,}"
 SMALL_SEARCH = f"search, approximate, {corpus.WORDNET:,}"
 MB = 1e6
+EXPANSION = 3
+"""Candidates for each result of a search."""
 RECALL = 0.98
 BUILD_S = 600
 PRIVATE_MB = 1500
@@ -26,8 +28,8 @@ def tables(found: Measured) -> dict[str, list[dict[str, Any]]]:
     """Rows by title."""
     size = f"{found.size:,} entities"
     by_title = {
-        f"Retrieval of 30, {size}": retrieval(found),
-        f"Search of 10, {size}": searches(found),
+        f"Retrieval of {found.limit * EXPANSION}, {size}": retrieval(found),
+        f"Search of {found.limit}, {size}": searches(found),
         f"What it must reach, {size}": list(targets(found)),
     }
     return {title: rows for title, rows in by_title.items() if rows}

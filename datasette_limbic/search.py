@@ -238,9 +238,8 @@ def _retrieve(
     """
     if shape.listing:
         return _rows(conn, statement.build(shape), request), shape, None, None
-    for retriever in choosing.choose(conn, settings, reasons):
-        if not shape.vectors and not retriever.finds_texts:
-            break  # the file's own text index it is, whatever would bring vectors
+    candidates = choosing.choose if shape.vectors else choosing.choose_for_texts
+    for retriever in candidates(conn, settings, reasons):
         served = _served(shape, retriever)
         try:
             with functions.guarded(retriever):

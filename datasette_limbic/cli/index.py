@@ -15,14 +15,12 @@ from .common import reports_errors, takes_settings
 if TYPE_CHECKING:
     from ..retrieval.state import Retrieval
 
-KINDS = ("auto", "exact", "approximate")
-
 
 @click.command("index")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(("auto", "exact", "approximate")),
     default="auto",
     show_default=True,
     help="exact: no index beyond the vectors, every one is compared. approximate: codes of the "
@@ -74,18 +72,14 @@ def index_command(
     conn = connect(path, settings=settings)
     try:
         require_memory(conn)
-        if kind == "auto":
-            kind = "approximate" if state.vectors(conn) >= building.WORTH_FROM else "exact"
-        if kind == "approximate":
-            with Bars() as bars:
-                building.build(
-                    conn,
-                    target_recall=target_recall,
-                    anew=anew,
-                    progress=bars.show if sys.stderr.isatty() else None,
-                )
-        else:
-            building.drop(conn)
+        with Bars() as bars:
+            building.index(
+                conn,
+                kind,
+                target_recall=target_recall,
+                anew=anew,
+                progress=bars.show if sys.stderr.isatty() else None,
+            )
         found = state.retrieval(conn, settings)
     finally:
         conn.close()

@@ -7,7 +7,7 @@ vector of 512 values; what changed since is compared exactly (``overlay``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from datasette.utils.sqlite import sqlite3
 
@@ -143,8 +143,9 @@ class Approximate(Retriever):
 
     name = "approximate"
 
-    def __init__(self) -> None:
-        self.held: Held[Codes] = Held()
+    def __init__(self, held: Held[Any] | None = None) -> None:
+        """``held`` is where it keeps what it read, with others: their bound is one."""
+        self.held: Held[Codes] = held or Held()
 
     def unusable(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
         if file_key(conn) is None:
@@ -182,7 +183,7 @@ class Approximate(Retriever):
             raise RetrieverFailed(f"there is no approximate index: {REBUILD} --kind approximate")
         try:
             return self.held.get(
-                file_key(conn),
+                (self.name, file_key(conn)),
                 # what a sync appended since is compared exactly, up to MOST_CHANGED vectors: a
                 # million codes take half a second to read, and everybody waits for that
                 lambda codes: codes.build == build or codes.follows(conn, build),
@@ -216,7 +217,8 @@ def due(conn: sqlite3.Connection, build: Build) -> str | None:
     if build.recall is not None and build.recall < build.target_recall - 0.005:
         return (
             f"the approximate index finds {build.recall:.1%} of the nearest, short of the "
-            f"{build.target_recall:.1%} that were asked for"
+            f"{build.target_recall:.1%} that were asked for: {REBUILD} --target-recall with less, "
+            "or --kind exact"
         )
     times = build.vectors / max(1, build.trained_on)
     if not 1 / GROWN <= times <= GROWN and max(build.vectors, build.trained_on) > 5_000:

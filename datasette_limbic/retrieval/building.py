@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from datasette.utils.sqlite import sqlite3
 
 from .. import embedding, llm_store
+from ..config import choice
 from ..errors import BadParameter, VectorsUnavailable
-from . import builds, changes, codes, measuring
+from . import builds, changes, codes, measuring, state
 from .approximate import Codes, read
 from .builds import Build
 from .overlay import COLLECTION, overlay
@@ -30,6 +31,7 @@ log = logging.getLogger("datasette_limbic")
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
 
+KINDS = ("auto", "exact", "approximate")
 TARGET = 0.98
 WORTH_FROM = 50_000
 """Vectors from which ``--kind auto`` builds it: below, comparing all takes a few milliseconds."""
@@ -49,6 +51,27 @@ def check_target(value: float) -> float:
     if not 0.5 <= value <= 1:
         raise BadParameter(f"the target recall is {value}: use a share from 0.5 to 1, such as .98")
     return value
+
+
+def index(
+    conn: sqlite3.Connection,
+    kind: str = "auto",
+    *,
+    target_recall: float = TARGET,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> Build | None:
+    """What ``datasette limbic index`` does: ``kind`` of KINDS. Returns the approximate index, None
+    where there is none now. Raises as ``build`` does."""
+    check_target(target_recall)
+    choice("kind", kind, KINDS)
+    if kind == "auto":
+        count = state.vectors(conn)
+        kind = "approximate" if count >= WORTH_FROM else "exact"
+    if kind == "approximate":
+        return build(conn, target_recall=target_recall, anew=anew, progress=progress)
+    drop(conn)
+    return None
 
 
 def build(

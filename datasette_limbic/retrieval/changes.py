@@ -94,7 +94,11 @@ def since(conn: sqlite3.Connection, collection: str, seen: int) -> list[int] | N
 
 
 def forget(conn: sqlite3.Connection, collection: str) -> None:
-    """Forget what every follower in the file has, but for the newest KEPT rows of the log."""
+    """Forget what every follower in the file has, but for the newest KEPT rows of the log.
+
+    A follower that does not follow any more, such as a server that is no longer used, does not
+    make the log grow for ever: with more rows than twice the items it has to begin anew.
+    """
     row = conn.execute(
         "select version from _limbic_vec_changes where collection = ? order by version desc"
         " limit 1 offset ?",
@@ -102,12 +106,16 @@ def forget(conn: sqlite3.Connection, collection: str) -> None:
     ).fetchone()
     if row is None:
         return
-    followed = conn.execute(
-        "select min(version) from (select version from limbic_approximate where collection = ?1"
-        " union all select version from limbic_pushes where collection = ?1)",
+    followed, logged, items = conn.execute(
+        "select (select min(version) from ("
+        "  select version from limbic_approximate where collection = ?1"
+        "  union all select version from limbic_pushes where collection = ?1)),"
+        " (select count(*) from _limbic_vec_changes where collection = ?1),"
+        " (select vectors from limbic_indexes where collection = ?1)",
         [collection],
-    ).fetchone()[0]
-    until = row[0] if followed is None else min(row[0], followed)
+    ).fetchone()
+    waits = followed is not None and logged <= 2 * items + KEPT
+    until = min(row[0], followed) if waits else row[0]
     conn.execute(
         "delete from _limbic_vec_changes where collection = ? and version <= ?",
         [collection, until],

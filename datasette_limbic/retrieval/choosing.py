@@ -33,6 +33,19 @@ def choose(conn: sqlite3.Connection, settings: Settings, reasons: list[str]) -> 
             yield found
 
 
+def choose_for_texts(
+    conn: sqlite3.Connection, settings: Settings, reasons: list[str]
+) -> Iterator[Retriever]:
+    """The same where nothing is searched by meaning: the one that the setting names, if it finds
+    texts; else the file's own index it is."""
+    if settings.retriever != AUTO and getattr(
+        retrievers().get(settings.retriever), "finds_texts", False
+    ):
+        named = _named(conn, settings, reasons)
+        if named is not None:
+            yield named
+
+
 def serves(conn: sqlite3.Connection, settings: Settings, reasons: list[str]) -> str:
     """The name of the one that a server's searches use as the file stands."""
     named = _named(conn, settings, reasons)

@@ -92,7 +92,7 @@ class Training:
             scale = float(numpy.frombuffer(parts["scale"], "<f4")[0])
         except (KeyError, IndexError, TypeError, ValueError):
             raise ValueError("what the approximate index was made with is damaged") from None
-        finite = all(numpy.isfinite(value).all() for value in (*found.values(), scale))
+        finite = all(numpy.isfinite(value).all() for value in (*found.values(), numpy.array(scale)))
         if found["mean"].shape != (dimension,) or not axes.size or not finite or scale <= 0:
             raise ValueError("what the approximate index was made with is damaged")
         return cls(found["mean"], axes, scale)

@@ -62,8 +62,9 @@ class Memory(Retriever):
 
     name = "memory"
 
-    def __init__(self) -> None:
-        self.held: Held[Matrix] = Held()
+    def __init__(self, held: Held[Any] | None = None) -> None:
+        """``held`` is where it keeps what it read, with others: their bound is one."""
+        self.held: Held[Matrix] = held or Held()
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -110,7 +111,7 @@ class Memory(Retriever):
 
     def _matrix(self, conn: sqlite3.Connection, settings: Settings) -> Matrix:
         return self.held.get(
-            file_key(conn),
+            (self.name, file_key(conn)),
             lambda matrix: matrix.is_current(conn),
             lambda: read(conn),
             settings.vectors_in_memory_mb << 20,
