@@ -11,7 +11,7 @@ import numpy
 from . import corpus, peers_sqlite
 
 if TYPE_CHECKING:
-    from .scale import Measured
+    from .scale_measuring import Measured
 
 SMALL = f"approximate, {corpus.WORDNET:,}"
 SMALL_SEARCH = f"search, approximate, {corpus.WORDNET:,}"

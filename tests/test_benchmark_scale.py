@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy
 import pytest
 
-from benchmarks import peers, peers_sqlite, scale, scale_apart, scale_targets
+from benchmarks import (
+    peers,
+    peers_sqlite,
+    peers_stores,
+    scale,
+    scale_apart,
+    scale_measuring,
+    scale_targets,
+)
 from benchmarks.peers import Asked, Numpy, Peer
 
 
@@ -62,7 +70,10 @@ def test_numpy_finds_the_nearest_and_has_all_of_them(tmp_path, rows):
     assert [i for i, _ in found] == [i for _, i in right[:5]]
     assert [d for _, d in found] == pytest.approx([d for d, _ in right[:5]], abs=1e-6)
     assert found[0][0] == IDS[0]
-    assert scale.Exact(rows, IDS, asked_for(rows)).recall(peer, asked_for(rows)) == {10: 1, 30: 1}
+    assert scale_measuring.Exact(rows, IDS, asked_for(rows)).recall(peer, asked_for(rows)) == {
+        10: 1,
+        30: 1,
+    }
     assert peer.nbytes() > rows.nbytes
     peer.close()
 
@@ -70,22 +81,22 @@ def test_numpy_finds_the_nearest_and_has_all_of_them(tmp_path, rows):
 def test_the_least_effort_that_does_is_taken_and_else_the_most(tmp_path, rows, monkeypatch):
     peer = built(Partial, tmp_path, rows)
     asked = asked_for(rows)
-    exact = scale.Exact(rows, IDS, asked)
-    opened = scale.Opened(peer)
-    monkeypatch.setattr(scale, "RECALL", 0.6)
-    scale.tuned(opened, asked, exact)
+    exact = scale_measuring.Exact(rows, IDS, asked)
+    opened = scale_measuring.Opened(peer)
+    monkeypatch.setattr(scale_measuring, "RECALL", 0.6)
+    scale_measuring.tuned(opened, asked, exact)
     assert (opened.effort, peer.opened) == ((20,), [10, 20])
     assert opened.recall == {10: 1, 30: pytest.approx(20 / 30)}
     assert peer.says(opened.effort) == "right 20"
-    monkeypatch.setattr(scale, "RECALL", 1.1)
-    scale.tuned(opened, asked, exact)
+    monkeypatch.setattr(scale_measuring, "RECALL", 1.1)
+    scale_measuring.tuned(opened, asked, exact)
     assert opened.effort == (30,)
 
 
 def test_recall_takes_any_of_equal_vectors_and_no_item_twice(tmp_path, rows):
     same = numpy.repeat(rows[:1], 200, axis=0)
     asked = [Asked("all alike", same[0])]
-    exact = scale.Exact(same, IDS, asked)
+    exact = scale_measuring.Exact(same, IDS, asked)
 
     class Twice(Numpy):
         def search(self, asked, k):
@@ -111,7 +122,9 @@ def test_ways_take_turns_and_slow_ones_are_asked_less(rows):
         return lambda asked: order.append((name, asked.text)) or name
 
     asked = asked_for(rows)
-    times = scale.in_turn({"a": way("a"), "few": scale._few(way("few"), 2)}, asked)
+    times = scale_measuring.in_turn(
+        {"a": way("a"), "few": scale_measuring.few(way("few"), 2)}, asked
+    )
     for i, query in enumerate(asked):
         turn = order[6 + 2 * i : 8 + 2 * i] if i < 2 else [order[8 + i]]
         assert {text for _, text in turn} == {query.text}
@@ -128,20 +141,22 @@ def test_targets_are_of_what_was_measured_alone(rows):
         "pgvector": [math.nan, 4, math.nan],
         "approximate": [4.0, 4, 4],
     }
-    found = scale.Measured(117_659, {}, {name: numpy.array(some) for name, some in times.items()})
+    found = scale_measuring.Measured(
+        117_659, {}, {name: numpy.array(some) for name, some in times.items()}
+    )
     told = {row["what"]: (row["value"], row["met"]) for row in scale_targets.targets(found)}
     assert told == {
         "exact retrieval / numpy": (pytest.approx(1.1), True),
         "exact search / numpy": (pytest.approx(1.6), False),
         "approximate retrieval / pgvector": (pytest.approx(1.0), True),
     }
-    approximate = scale.Opened(
+    approximate = scale_measuring.Opened(
         peers_sqlite.InMemory(Path("none"), Path("none")),
         recall={10: 0.99, 30: 0.979},
         build_s=601,
         taken=scale_apart.Taken(10**9, 2 * 10**9, 5),
     )
-    found = scale.Measured(10**6, {"approximate": approximate}, found.times, short=0.97)
+    found = scale_measuring.Measured(10**6, {"approximate": approximate}, found.times, short=0.97)
     told = {row["what"]: (row["value"], row["met"]) for row in scale_targets.targets(found)}
     assert told["build, seconds"] == (601, False)
     assert told["private memory, MB, with the model"] == (2000, False)
@@ -155,7 +170,7 @@ def test_a_peer_that_is_not_installed_is_left_out():
 
     assert Absent.missing() == "not installed: no_such_package_here"
     assert Numpy.missing() is None
-    assert len(scale.ALL) == len(peers.PEERS) + len(peers_sqlite.PEERS)
+    assert len(scale.ALL) == sum(len(some.PEERS) for some in (peers, peers_stores, peers_sqlite))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is told by Linux alone")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy
 import pytest
+from datasette.utils.sqlite import sqlite3
 from embedding_helpers import BagModel, fill_and_sync, registered
 from empty_memory import empty_memory
 from hypothesis import HealthCheck, given, settings
@@ -106,7 +107,7 @@ def test_recall_is_what_it_says(kind, files):
 def test_the_target_is_met_or_what_was_reached_is_said(kind, files):
     path, build = files[kind]
     assert build.state == "ready"
-    assert build.vectors == build.measured_at == build.trained_on
+    assert build.vectors == build.measured_vectors == build.trained_on
     with opened(path, readonly=True) as conn:
         said = Approximate().note(conn, AS_SET)
     if build.recall < build.target_recall - 0.005:
@@ -282,7 +283,7 @@ def test_few_changes_wait(tmp_path):
         folded = building.keep_in_step(conn)
         assert (folded.build, folded.vectors) == (build.build, 500)
         # two fifths more: measured again
-        assert folded.measured_at == 500
+        assert folded.measured_vectors == 500
         assert ask(Approximate(), conn, rows[7], 1, settings=AS_SET)[0].id == 1008
 
 
@@ -296,6 +297,8 @@ def test_ids_below_zero(tmp_path):
     with opened(path) as conn:
         for item, at in ((-5, 0), (0, 1), (-(1 << 61), 2)):
             assert ask(Approximate(), conn, -rows[at], 1, settings=AS_SET)[0].id == item
+        # and those that it is measured with
+        assert sum(len(ids) for ids, _, _ in measuring.unit_rows(conn, 8)) == 11
 
 
 # damage -----------------------------------------------------------------------------------------
@@ -463,3 +466,14 @@ def test_what_waits_is_no_damage(indexed):
         assert "built anew" in " ".join(sync.sync(conn).retrieval)
         assert builds.serving(conn).build != before
         assert searched(path)["degraded"] is None
+
+
+def test_a_locked_file_is_no_damage(indexed, monkeypatch):
+    """That passes: nobody is told to build anew."""
+
+    def locked(conn, build):
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(approximate, "read", locked)
+    with opened(indexed) as conn, pytest.raises(sqlite3.OperationalError, match="locked"):
+        Approximate().prepare(conn, AS_SET)

@@ -23,7 +23,7 @@ create table if not exists limbic_approximate (
   filled_to integer not null default 0,
   vectors integer not null default 0,
   trained_on integer not null,
-  measured_at integer,
+  measured_vectors integer,
   shortlisted integer,
   rescored integer,
   target_recall real not null,

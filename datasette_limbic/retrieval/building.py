@@ -235,7 +235,7 @@ def _measured(conn: sqlite3.Connection, build: Build, progress: Progress | None)
             rescored=result.rescored,
             recall=result.recall,
             measured=json.dumps(result.as_dict()),
-            measured_at=len(found.ids),
+            measured_vectors=len(found.ids),
         )
 
 
@@ -260,7 +260,7 @@ def keep_in_step(conn: sqlite3.Connection, progress: Progress | None = None) -> 
         return current
     try:
         current = _fold(conn, current)
-        measured = current.measured_at or 0
+        measured = current.measured_vectors or 0
         if abs(current.vectors - measured) > MEASURE_AGAIN * max(1, measured):
             current = _measured(conn, current, progress)
     except ValueError as error:

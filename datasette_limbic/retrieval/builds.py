@@ -33,7 +33,7 @@ class Build:
     filled_to: int
     vectors: int
     trained_on: int
-    measured_at: int | None
+    measured_vectors: int | None
     shortlisted: int | None
     rescored: int | None
     target_recall: float
