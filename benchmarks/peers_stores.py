@@ -18,7 +18,7 @@ class Chroma(Peer):
     name = "chromadb"
     modules = ("chromadb",)
     efforts = ("ef_search",)
-    ladder = tuple((ef,) for ef in (50, 100, 150, 200, 300, 400, 600, 1000, 2000))
+    ladder = tuple((ef,) for ef in (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 2000))
     client: Any = None
 
     def build(self, rows: numpy.ndarray, ids: numpy.ndarray) -> None:
