@@ -17,6 +17,7 @@ from datasette.utils import StartupError, actor_matches_allow
 from datasette.utils.sqlite import sqlite3
 
 from . import permissions, rights
+from .retrieval import held
 
 log = logging.getLogger("datasette_limbic")
 
@@ -179,11 +180,14 @@ def granted(datasette: Datasette, actor: dict[str, Any] | None, action: str, dat
 async def execute_write(db: Database, function: Callable[[Any], T]) -> T:
     """Run ``function`` on the write connection, which opens its transaction itself.
 
-    What it raises is raised here, without 0.65 printing it as well.
+    What it raises is raised here, without 0.65 printing it as well; and OperationalError where
+    another file stands in the place of the one that is open: with a WAL, SQLite would mix the two.
     """
 
     def caught(conn: Any) -> T | Exception:
         try:
+            if reason := held.replaced(conn):
+                raise sqlite3.OperationalError(reason)
             return function(conn)
         except Exception as error:
             return error

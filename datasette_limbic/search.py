@@ -83,7 +83,7 @@ def rank(
 
     shape, reasons = choose_shape(conn, request, settings)
     if replaced := held.replaced(conn):
-        reasons.append(replaced)
+        reasons.append(f"{replaced}; the old one was searched")
     if shape.listing:
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")

@@ -38,7 +38,7 @@ from datasette_limbic.retrieval import approximate, building, builds, changes, m
 from datasette_limbic.retrieval.approximate import Approximate, due
 from datasette_limbic.retrieval.questions import questions
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reports_once")]
+pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.usefixtures("reports_once")]
 
 AS_SET = replace(SETTINGS, retriever="approximate")
 

@@ -32,7 +32,7 @@ from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, VectorsUnavailable
 from datasette_limbic.retrieval import approximate, building, builds, changes
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reports_once")]
+pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.usefixtures("reports_once")]
 
 ROWS = uniform(500, 16)
 NEW = uniform(60, 16, seed=8)

@@ -42,7 +42,7 @@ from datasette_limbic.retrieval.postgres.push import PushSummary, push
 from datasette_limbic.search import search
 from datasette_limbic.sync import sync
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once]
 
 SECRET = "secret-word"
 RETRIEVER = Postgres()

@@ -30,6 +30,7 @@ from retrieval_helpers import (
     opened,
     with_index,
 )
+from view_helpers import post, recording_datasette
 
 from benchmarks import serving
 from datasette_limbic import connection, search
@@ -220,12 +221,33 @@ def test_a_file_put_in_the_place_of_another(path: Path, models: Any) -> None:
                 assert len(in_memory_ids(new)) == 50
             after = search.search(old, "entity 400", settings=settings, mode="text")
             assert after["results"][0]["name"] == "entity 400"
-            assert "restart Datasette" in after["degraded"]
+            assert "the old one was searched" in after["degraded"]
             found = search.search(new, "entity 400", settings=settings, mode="text")
             assert found["degraded"] is None
             assert all(row["name"] != "entity 400" for row in found["results"])
         path.unlink()
         assert "replaced or deleted" in (held.replaced(old) or "")
+
+
+async def test_nothing_is_recorded_in_a_file_that_was_replaced(
+    path: Path, make_datasette: Callable[..., Any]
+) -> None:
+    """With a WAL the new file would get pages of the old one."""
+    datasette = recording_datasette(make_datasette, path)
+    await datasette.invoke_startup()
+    address = f"/{path.stem}/-/limbic/search"
+    body = {"query": "entity", "mode": "text", "wait": True}
+    answer = (await post(datasette, address, body)).json()
+    assert answer["recorded"]["status"] == "done", answer
+    other = path.with_name("other.db")
+    copy_of(path, other)
+    before = other.read_bytes()
+    os.replace(other, path)
+    answer = (await post(datasette, address, body)).json()
+    assert answer["recorded"]["status"] == "failed"
+    assert "replaced or deleted" in answer["recorded"]["reason"]
+    assert len(answer["results"]) == 10
+    assert path.read_bytes() == before
 
 
 KEPT = asked_with("memory")

@@ -22,6 +22,8 @@ from datasette_limbic.graph import neighbourhood
 from datasette_limbic.recording import Recording
 from datasette_limbic.statement import PARAMETERS, Shape
 
+pytestmark = [pytest.mark.slow, pytest.mark.once]
+
 SMALL, LARGE = 200, 5_000
 ENTITIES = 20_200
 NOW = "2026-11-29 12:00:00"

@@ -17,6 +17,8 @@ from datasette_limbic.config import Settings
 from datasette_limbic.request import parse
 from datasette_limbic.statement import Shape
 
+pytestmark = [pytest.mark.slow, pytest.mark.once]
+
 # In the small one every common word is in over 10,000 texts already.
 SMALL, LARGE = 26_000, 104_000
 NOW = "2026-11-29 12:00:00"

@@ -107,7 +107,7 @@ class Codes(Base):
         if keep is not None:
             differences[~keep] = _VOID
         if len(over.changed):
-            differences[numpy.isin(self.ids, over.changed)] = _VOID
+            differences[self.void(over)] = _VOID
         places = self.shortlist(differences, shortlisted)
         if len(places) > rescored:
             similar = self.along(query, places)

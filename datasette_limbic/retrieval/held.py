@@ -63,10 +63,7 @@ def replaced(conn: sqlite3.Connection) -> str | None:
     before = _when_opened(conn)
     if before is None or _at_path(conn) == before:
         return None
-    return (
-        "the file was replaced or deleted after it was opened, so the old one was searched: "
-        "restart Datasette"
-    )
+    return "the file was replaced or deleted after it was opened: restart what has it open"
 
 
 def _at_path(conn: sqlite3.Connection) -> FileKey | None:

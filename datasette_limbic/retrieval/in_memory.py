@@ -47,8 +47,8 @@ class Matrix(Base):
         keep = self.allowed(conn, wanted.entity_type, wanted.include_archived)
         ids = self.ids
         if len(over.changed):
-            fresh = ~numpy.isin(ids, over.changed)
-            keep = fresh if keep is None else keep & fresh
+            keep = numpy.ones(len(ids), bool) if keep is None else keep.copy()
+            keep[self.void(over)] = False
         if keep is not None:
             ids, similar = ids[keep], similar[keep]
         found = over.scores(query, wanted.entity_type, wanted.include_archived)
