@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -140,6 +140,12 @@ class Client:
         self.base = f"/{quote(database)}/-/limbic/search"
         self.texts, self.asked, self.record = texts, 0, record
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
     def search(self, heard: Heard) -> None:
         """Ask for the next text, and note what came back and how long it took."""
         text = self.texts[self.asked % len(self.texts)]
@@ -220,30 +226,30 @@ def measured(
 ) -> dict[str, Any]:
     """One row of the table: a server with so many SQL threads."""
     settings = {"retriever": options.retriever} if options.retriever else {}
-    with server(
-        path,
-        folder,
-        threads=threads,
-        immutable=options.immutable,
-        settings=settings,
-        record=options.record,
-    ) as running:
-        plain = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
-        plain.request("GET", "/-/versions.json")
-        plain.getresponse().read()
+    with ExitStack() as open_ones:
+        running = open_ones.enter_context(
+            server(
+                path,
+                folder,
+                threads=threads,
+                immutable=options.immutable,
+                settings=settings,
+                record=options.record,
+            )
+        )
+
+        def client(its: list[str]) -> Client:
+            made = Client(running.port, path.stem, its, record=options.record)
+            return open_ones.enter_context(made)
+
         before, _ = running.memory()
         first = Heard()
-        Client(running.port, path.stem, texts[:1], record=options.record).search(first)
+        client(texts[:1]).search(first)
         ready = time.perf_counter() - running.started_at
         after_first, _ = running.memory()
         share = max(1, len(texts) // options.clients)
         clients = [
-            Client(
-                running.port,
-                path.stem,
-                texts[:share] if options.repeat else texts[n * share : (n + 1) * share],
-                record=options.record,
-            )
+            client(texts[:share] if options.repeat else texts[n * share : (n + 1) * share])
             for n in range(options.clients)
         ]
         warm, _ = at_once(clients, STARTS_WITHIN_S, WARM_UP * options.clients)

@@ -10,6 +10,7 @@ from sqlite_utils import Database, Migrations
 from . import adoption
 from .connection import BUSY_TIMEOUT_S
 from .reports.queries import create_views
+from .retrieval import changes
 from .schema import create_triggers, fill_indexes, is_memory, statements
 
 DEFAULT_SETTINGS = {
@@ -124,6 +125,9 @@ def m006_retrieval(db: Database) -> None:
             db.table("limbic_indexes").add_column(column, int, not_null_default=0)
     for text in statements("retrieval", "text_at_size", "at_size"):
         db.execute(text)
+    # a version of its own for each file that comes from before
+    for (collection,) in db.execute("select collection from limbic_indexes where version = 0"):
+        changes.start_anew(db.conn, collection)
 
 
 def init(conn: sqlite3.Connection) -> list[str]:

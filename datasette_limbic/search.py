@@ -244,7 +244,8 @@ def _retrieve(
         try:
             with functions.guarded(retriever):
                 retriever.prepare(conn, settings)
-            with sqlite_timelimit(conn, settings.knn_time_limit_ms):
+            limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
+            with functions.serving(retriever), limit:
                 rows = _rows(conn, statement.build(served), request)
             with functions.guarded(retriever):
                 note, recall = retriever.note(conn, settings), retriever.recall(conn)

@@ -55,7 +55,7 @@ def register(
     nearest: Callable[..., str] | None = None,
     hits: Callable[..., str] | None = None,
     frequency: Callable[..., int | None] | None = None,
-    short_runs: Callable[[Any], str] | None = None,
+    short_runs: Callable[..., str] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
 
@@ -341,11 +341,12 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
     ),
     SqlFunction(
         "limbic_short_runs",
-        "limbic_short_runs(query)",
-        (1,),
+        "limbic_short_runs(query[, places])",
+        (1, 2),
         sql_values.call,
         "JSON array of texts that hold a run of one or two characters of such a script: twice the "
-        "id of an entity, or twice that of an observation and 1. At most 10,000.",
+        "id of an entity, or twice that of an observation and 1. Of 10,000 places, or as many as are "
+        "given.",
         "A NULL query finds nothing: [].",
         deterministic=False,
         needs="short_runs",

@@ -9,10 +9,12 @@ short.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from urllib.parse import quote_plus
+
+from . import substrings
 
 # Legal in a query string as they are (RFC 3986), so that the link stays short.
 SAFE = "(),*:/!='"
@@ -49,6 +51,28 @@ NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
 TYPE_FILTER = "and entity_type = :type"
 # Without vectors, the rarest word that there is, however common.
 RAREST = "or total = df"
+# Such a phrase is looked for in the newest texts alone, from a number on: SQLite reads every place
+# of each of its words, also where they never stand together, and in this order alone it begins
+# where it is told to.
+SINGLE = "where df <= 10000 or tokens = 1"
+PHRASE = """union all select * from (select rowid, iif(
+    (select sum(df * tokens) from kept) < 200000, bm25(_limbic_fts, 4.0, 1.0), 0) from _limbic_fts
+  where _limbic_fts match (
+    select ifnull(max(term), '""') from kept where df > 10000 and tokens > 1)
+    and rowid > 2 * (select max((select ifnull(max(id), 0) from entities),
+      (select ifnull(max(id), 0) from observations)) - {ids})
+  order by +rowid desc limit {texts})"""
+# What is read where the newest texts do not fill the pool although there are more: of them those
+# that count. A text that is not of a type is passed over by its number, where the type has few.
+COUNTS = """exists (select 1 from live where live_id = iif(doc & 1,
+  (select entity_id from observations, p where id = doc >> 1
+    and ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)),
+  doc >> 1))"""
+OF_TYPE = """select id * 2 from entities where entity_type = :type union all
+  select o.id * 2 + 1 from entities e cross join observations o on entity_id = e.id
+  where entity_type = :type"""
+ONLY = f"where {COUNTS} limit 10000"
+ONLY_OF_TYPE = f"where iif(doc in ({OF_TYPE}), {COUNTS}, 0) limit 10000"
 # Where thousands of texts match, the best of them fill the pool, with room for archived entities.
 # Where they do not (one entity has most of them, or they held at another time), search runs again
 # and looks at all, as it does where a type is asked for.
@@ -69,10 +93,31 @@ FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
 UNKNOWN = "kept where df = 0 and length(term) > 4"
 RUNS = f"""(select term from {UNKNOWN} union
   select '"' || value || '"' from json_each(limbic_cjk_runs(:q)) where length(value) > 2)"""
-SHORT_RUNS = """union all select value, -(select max(idf) from terms)
-  from json_each(limbic_short_runs(:q))"""
+SHORT_RUNS = """union all select * from (select value as doc, -(select max(idf) from terms)
+  from json_each(limbic_short_runs(:q{places}))) /*only*/"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How many of the newest texts are read of those that a search by text matches."""
+
+    texts: int
+    """Of those that hold its words."""
+    ids: int
+    """Entities and observations that are looked at for a phrase of common words."""
+    parts: int
+    """Of those that hold a part of a word, or a run of three characters."""
+    places: int
+    """Of one and two characters."""
+    only: str = ""
+    """Which of the texts are taken; without it all of them are."""
+
+
+NEWEST = Reading(texts=10_000, ids=250_000, parts=5_000, places=substrings.MOST_PLACES)
+FURTHER = Reading(texts=100_000, ids=1_000_000, parts=50_000, places=100_000, only=ONLY)
+FURTHER_OF_TYPE = replace(FURTHER, texts=1_000_000, parts=500_000, only=ONLY_OF_TYPE)
 
 
 @dataclass(frozen=True)
@@ -88,6 +133,7 @@ class Shape:
     large_pool: bool = True
     fusion: str = "fused"
     cut: bool = True
+    reading: Reading = NEWEST
     form: bool = False
     nearest: str | None = None
     """The common table ``nearest(x, d)``, of another retriever than vec0."""
@@ -116,6 +162,48 @@ def hits_by(retriever: str) -> str:
     return sql.replace("{retriever}", retriever)
 
 
+def _substrings(shape: Shape) -> str:
+    return RUNS if shape.unspaced else UNKNOWN
+
+
+def _hits(shape: Shape) -> str:
+    """``hits`` by the file's own indexes."""
+    reading = shape.reading
+    short = SHORT_RUNS.replace("/*only*/", reading.only) if shape.unspaced else ""
+    sql = _query("hits")
+    for mark, piece in (
+        # with vectors no word of so many texts is kept
+        ("/*single*/", "" if shape.vectors else SINGLE),
+        ("/*phrase*/", "" if shape.vectors else PHRASE),
+        ("/*short_runs*/", short),
+        ("/*only*/", reading.only),
+        ("{texts}", str(reading.texts)),
+        ("{ids}", str(reading.ids)),
+        ("{parts}", str(reading.parts)),
+        ("{places}", f", {reading.places}" if reading.places > NEWEST.places else ""),
+    ):
+        sql = sql.replace(mark, piece)
+    return sql
+
+
+def matched(shape: Shape) -> str:
+    """What a search by text matches, in one row: how many texts hold its words, at most; how many
+    a part of a word or a run (one more than are read, at most); how many texts are looked at
+    without reading further; whether the words are a phrase of common ones; the newest number."""
+    before, _, _ = build(shape).partition("hits as materialized")
+    return compact(
+        f"""{before} found as (
+  select count(*) as parts from (select 1 from _limbic_trigram where _limbic_trigram match (
+    select ifnull(group_concat(term, ' OR '), '""') from {_substrings(shape)})
+  limit {shape.reading.parts + 1}))
+select (select ifnull(sum(df), 0) from kept), parts, {CUT_PER_CANDIDATE} * k + invalid + hidden,
+  (select ifnull(max(df > 10000 and tokens > 1), 0) from kept),
+  (select max((select ifnull(max(id), 0) from entities),
+    (select ifnull(max(id), 0) from observations)))
+from found, p"""
+    )
+
+
 @lru_cache(maxsize=64)
 def build(
     shape: Shape, *, knn: str | None = None, text: str | None = None, readable: bool = False
@@ -139,11 +227,10 @@ def build(
         ("/*knn*/", knn.strip()),
         ("/*nearest*/", nearest.strip()),
         ("/*text*/", text.strip()),
-        ("/*hits*/", (shape.hits or _query("hits")).strip()),
+        ("/*hits*/", (shape.hits or _hits(shape)).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
-        ("/*substrings*/", RUNS if shape.unspaced else UNKNOWN),
-        ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
+        ("/*substrings*/", _substrings(shape)),
         ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
         ("/*cut*/", CUT if shape.cut and not shape.by_type else ""),
         ("/*texts*/", CUT_COUNT if counted else ""),

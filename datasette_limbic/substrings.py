@@ -60,12 +60,12 @@ def holding(
     }
 
 
-def sql_short_runs(conn: sqlite3.Connection) -> Callable[[Any], str]:
-    """``limbic_short_runs(query)`` on this connection: a JSON array of numbers of texts."""
+def sql_short_runs(conn: sqlite3.Connection) -> Callable[..., str]:
+    """``limbic_short_runs(query[, places])`` on this connection: a JSON array of numbers of texts."""
 
-    def found(query: Any) -> str:
+    def found(query: Any, most: Any = MOST_PLACES) -> str:
         runs = short_runs("" if query is None else str(query))
-        docs = (doc for found in holding(conn, runs).values() for doc in found)
+        docs = (doc for found in holding(conn, runs, int(most)).values() for doc in found)
         return json.dumps(list(dict.fromkeys(docs)))
 
     return found

@@ -8,6 +8,8 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import embedding, embedding_target, llm_store, vectors
+from .retrieval import changes
+from .retrieval.building import fold_soon
 from .sync_summary import CollectionSummary
 
 CHECKED_AT_ONCE = 500
@@ -47,6 +49,8 @@ class Job:
     def run(self) -> CollectionSummary:
         """Do it all."""
         now = self.conn.execute("select datetime('now')").fetchone()[0]
+        if not self.usable:
+            self._unindexed()
         if self.reembed:
             self._discard()
         self._prune()
@@ -57,6 +61,8 @@ class Job:
             self.total = self.done + len(ids)
             for start in range(0, len(ids), CHECKED_AT_ONCE):
                 self._check(ids[start : start + CHECKED_AT_ONCE])
+                if self.name == "entities":
+                    fold_soon(self.conn)
             # rows that changed while they were embedded
             ids = self._marked()
             if not ids:
@@ -68,6 +74,17 @@ class Job:
     def _collection_id(self) -> int | None:
         found = llm_store.collection(self.conn, self.name)
         return found[0] if found else None
+
+    def _unindexed(self) -> None:
+        """Without sqlite-vec marks go and vec0 is not written: 0 vectors says that it has to be
+        built again. Said first: this may end at any moment."""
+        with llm_store.transaction(self.conn):
+            cursor = self.conn.execute(
+                "update limbic_indexes set vectors = 0 where collection = ? and vectors <> 0",
+                [self.name],
+            )
+            if cursor.rowcount:
+                changes.start_anew(self.conn, self.name)
 
     def _discard(self) -> None:
         with llm_store.transaction(self.conn):

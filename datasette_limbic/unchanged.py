@@ -65,9 +65,12 @@ def state(conn: sqlite3.Connection) -> tuple[int, Hashable] | None:
     """The connection's number, and what changes with the database; None where it has none.
 
     A connection is known by the user_version of its own temporary database, which no other sees:
-    its id() may be that of an earlier one.
+    its id() may be that of an earlier one. Within a transaction there is no state either: what is
+    read there may never come to be, and a rollback shows in none of these.
     """
     try:
+        if conn.in_transaction and conn.execute("pragma temp.user_version").fetchone()[0]:
+            return None
         number = conn.execute("pragma temp.user_version").fetchone()[0]
         if not number:
             number = next(_numbers)

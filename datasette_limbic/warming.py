@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from datasette.app import Datasette
+from datasette.utils import tilde_decode
 
 from . import embedding, plugin
 from .retrieval import choosing
@@ -30,7 +31,7 @@ def wrap(datasette: Datasette, app: Any) -> Callable[..., Any]:
 
     async def inner(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http" and embeds(scope):
-            await warm(datasette)
+            await warm(datasette, _named(datasette, scope))
         await app(scope, receive, send)
 
     return inner
@@ -43,9 +44,18 @@ def embeds(scope: dict[str, Any]) -> bool:
     return page.split(".")[0] == plugin.STORED_QUERY or any(name in given for name in _EMBEDDING)
 
 
-async def warm(datasette: Datasette) -> None:
-    """Load the model of each memory that runs on this machine and is not loaded yet."""
-    for name in await plugin.memories(datasette):
+def _named(datasette: Datasette, scope: dict[str, Any]) -> str | None:
+    """The database in the path of a request; None where there is none of that name."""
+    base = datasette.setting("base_url")
+    path = str(scope.get("path", "")).removeprefix(base.rstrip("/"))
+    name = tilde_decode(path.lstrip("/").split("/", 1)[0].split(".", 1)[0])
+    return name if name in datasette.databases else None
+
+
+async def warm(datasette: Datasette, name: str | None) -> None:
+    """Load what a search of a memory needs and is not loaded yet: its model, if that runs on this
+    machine, and what the retriever keeps in memory."""
+    if name is not None and await plugin.is_memory(datasette.databases[name]):
         settings = plugin.settings_for(datasette, name)
         db = datasette.get_database(name)
         stored = await db.execute_fn(lambda conn: embedding.collection_model(conn, "entities"))
@@ -53,7 +63,7 @@ async def warm(datasette: Datasette) -> None:
             await db.execute_fn(functools.partial(choosing.prepare, settings=settings))
         model = settings.model or stored
         if model is None or model in _warmed:
-            continue
+            return
         _warmed.add(model)
         await asyncio.get_running_loop().run_in_executor(None, _load, model)
 

@@ -178,7 +178,7 @@ def test_more_rows_than_were_counted(tmp_path, monkeypatch):
         assert len(matrix.ids) == 10
         retriever = Memory()
         retriever.held.get(("x", 1, 1), lambda _: True, lambda: matrix, 1 << 30)
-        over = matrix.overlay(conn)
+        over = matrix.seen(conn).over
         assert over.ids.tolist() == [77]
 
 

@@ -2,12 +2,12 @@
 terms as materialized (
   select *, limbic_idf(df, limbic_frequency()) as idf
   from (select json_extract(value, '$.match') as term, key as pos,
-      limbic_frequency(json_extract(value, '$.match')) as df
+      json_array_length(value, '$.tokens') as tokens, limbic_frequency(json_extract(value, '$.match')) as df
     from json_each(limbic_fts_terms(:q)) limit -1)
 ),
 -- while their document frequencies add up to 10,000
 kept as materialized (
-  select term, df from (select *, sum(df) over (order by df, pos) as total from terms)
+  select term, df, tokens from (select *, sum(df) over (order by df, pos) as total from terms)
   where total <= 10000 /*rarest*/
 ),
 /*hits*/,

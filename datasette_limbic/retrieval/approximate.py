@@ -14,7 +14,7 @@ from datasette.utils.sqlite import sqlite3
 from ..config import Settings
 from ..errors import RetrieverFailed
 from . import builds, changes
-from .base import Base, best
+from .base import MOST_BEHIND, Base, best, within_transaction
 from .builds import Build
 from .codes import WORD, Training
 from .held import Held, file_key
@@ -30,7 +30,8 @@ GROWN = 2.0
 """The vectors may become so many times those that training saw, or fewer by as much."""
 _BLOCK = 65_536
 _VOID = 65_535
-REBUILD = "run 'datasette limbic index FILE'"
+REBUILD = "run 'datasette limbic index FILE"
+"""A command whose options, and the closing quote, come behind it."""
 
 
 class Codes(Base):
@@ -52,7 +53,7 @@ class Codes(Base):
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return int(self.codes.nbytes + self.signs.nbytes + self.ids.nbytes)
+        return int(self.codes.nbytes + self.signs.nbytes + self.ids.nbytes + self.overlay_bytes)
 
     def differences(self, query: numpy.ndarray) -> numpy.ndarray:
         """In how many bits each vector differs from the query: uint16, n."""
@@ -100,20 +101,18 @@ class Codes(Base):
         import numpy
 
         query = numpy.frombuffer(wanted.vector, "<f4")
-        over = self.overlay(conn)
+        seen = self.seen(conn)
         shortlisted, rescored = self.effort(wanted.k, shortlisted, rescored)
         differences = self.differences(query)
-        keep = self.allowed(conn, wanted.entity_type, wanted.include_archived)
+        keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
         if keep is not None:
             differences[~keep] = _VOID
-        if len(over.changed):
-            differences[self.void(over)] = _VOID
         places = self.shortlist(differences, shortlisted)
         if len(places) > rescored:
             similar = self.along(query, places)
             places = places[numpy.argpartition(-similar, rescored)[:rescored]]
         found = similarities(conn, self.ids[places].tolist(), query)
-        more = over.scores(query, wanted.entity_type, wanted.include_archived)
+        more = seen.over.scores(query, wanted.entity_type, wanted.include_archived)
         return best(
             numpy.concatenate([found[0], more[0]]),
             numpy.concatenate([found[1], more[1]]),
@@ -148,17 +147,24 @@ class Approximate(Retriever):
         self.held: Held[Codes] = held or Held()
 
     def unusable(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
-        if file_key(conn) is None:
+        if within := within_transaction(conn):
+            return within
+        key = file_key(conn)
+        if key is None:
             return "this database is no file, so it has no approximate index"
         build = builds.serving(conn)
         if build is None:
-            return f"there is no approximate index: {REBUILD} --kind approximate"
+            return f"there is no approximate index: {REBUILD} --kind approximate'"
         needed = build.nbytes
         if needed > settings.vectors_in_memory_mb << 20:
             return (
                 f"the approximate index takes {needed >> 20:,} MB of memory and the setting "
                 f"vectors_in_memory_mb allows {settings.vectors_in_memory_mb:,}"
             )
+        if settings.retriever != self.name and not self.held.has_room(
+            (self.name, key), needed, settings.vectors_in_memory_mb << 20
+        ):
+            return "what this process keeps of other files leaves no room for this index"
         return self._out_of_step(conn, build)
 
     def note(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
@@ -170,17 +176,17 @@ class Approximate(Retriever):
         return None if build is None else build.recall
 
     def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
-        self._codes(conn, settings)
+        self._codes(conn, settings).seen(conn)
 
     def nearest(
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
     ) -> Sequence[Candidate]:
         return self._codes(conn, settings).nearest(conn, wanted)
 
-    def _codes(self, conn: sqlite3.Connection, settings: Settings) -> Codes:
+    def _codes(self, conn: sqlite3.Connection, settings: Settings, again: bool = True) -> Codes:
         build = builds.serving(conn)
         if build is None:
-            raise RetrieverFailed(f"there is no approximate index: {REBUILD} --kind approximate")
+            raise RetrieverFailed(f"there is no approximate index: {REBUILD} --kind approximate'")
         try:
             return self.held.get(
                 (self.name, file_key(conn)),
@@ -191,7 +197,10 @@ class Approximate(Retriever):
                 settings.vectors_in_memory_mb << 20,
             )
         except ValueError as error:
-            raise RetrieverFailed(f"{error}: {REBUILD}") from error
+            if again and builds.serving(conn) != build:
+                # another program put a new one in its place while it was read
+                return self._codes(conn, settings, again=False)
+            raise RetrieverFailed(f"{error}: {REBUILD}'") from error
         except sqlite3.OperationalError:
             raise  # locked, or broken off for its time
         except sqlite3.DatabaseError as error:
@@ -206,8 +215,9 @@ class Approximate(Retriever):
             "select model, dimension from limbic_indexes where collection = ?", [COLLECTION]
         ).fetchone()
         if row is None or tuple(row) != (build.model, build.dimension):
-            return f"the approximate index is of another model: {REBUILD}"
-        if changes.since(conn, COLLECTION, build.version) is None:
+            return f"the approximate index is of another model: {REBUILD}'"
+        behind = changes.count_since(conn, COLLECTION, build.version, MOST_BEHIND)
+        if behind is None or behind > MOST_BEHIND:
             return "the approximate index is out of step: run datasette limbic sync"
         return None
 
@@ -217,13 +227,18 @@ def due(conn: sqlite3.Connection, build: Build) -> str | None:
     if build.recall is not None and build.recall < build.target_recall - 0.005:
         return (
             f"the approximate index finds {build.recall:.1%} of the nearest, short of the "
-            f"{build.target_recall:.1%} that were asked for: {REBUILD} --target-recall with less, "
-            "or --kind exact"
+            f"{build.target_recall:.1%} that were asked for: {REBUILD} "
+            "--target-recall' with less, or --kind exact"
         )
     times = build.vectors / max(1, build.trained_on)
     if not 1 / GROWN <= times <= GROWN and max(build.vectors, build.trained_on) > 5_000:
         return (
             f"the approximate index was made for {build.trained_on:,} vectors and there are "
-            f"{build.vectors:,}: {REBUILD}"
+            f"{build.vectors:,}: {REBUILD}'"
+        )
+    if build.changed > max(5_000, build.trained_on):
+        return (
+            f"{build.changed:,} vectors changed since the approximate index was made for "
+            f"{build.trained_on:,}: {REBUILD}'"
         )
     return None

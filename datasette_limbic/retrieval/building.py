@@ -19,7 +19,8 @@ from .. import embedding, llm_store
 from ..config import choice
 from ..errors import BadParameter, VectorsUnavailable
 from . import builds, changes, codes, measuring, state
-from .approximate import Codes, read
+from .approximate import read
+from .base import MOST_CHANGED
 from .builds import Build
 from .overlay import COLLECTION, overlay
 
@@ -236,6 +237,7 @@ def _measured(conn: sqlite3.Connection, build: Build, progress: Progress | None)
             recall=result.recall,
             measured=json.dumps(result.as_dict()),
             measured_vectors=len(found.ids),
+            measured_changed=build.changed,
         )
 
 
@@ -243,7 +245,7 @@ def keep_in_step(conn: sqlite3.Connection, progress: Progress | None = None) -> 
     """After the vectors changed: take the changes into the index. None where there is no index.
 
     Where anything may have changed, the model did or the index is damaged, it is built anew; once
-    the vectors are a fifth more or fewer, it is measured again.
+    a fifth of the vectors is new, changed or gone, it is measured again.
     """
     current = builds.serving(conn)
     if current is None:
@@ -260,8 +262,8 @@ def keep_in_step(conn: sqlite3.Connection, progress: Progress | None = None) -> 
         return current
     try:
         current = _fold(conn, current)
-        measured = current.measured_vectors or 0
-        if abs(current.vectors - measured) > MEASURE_AGAIN * max(1, measured):
+        since = current.changed - (current.measured_changed or 0)
+        if since > MEASURE_AGAIN * max(1, current.measured_vectors or 0):
             current = _measured(conn, current, progress)
     except ValueError as error:
         log.warning("%s: it is built anew", error)
@@ -281,19 +283,39 @@ def _fold(conn: sqlite3.Connection, current: Build) -> Build:
         over = overlay(conn, changed, current.dimension)
         builds.add_segment(conn, current.build, over.ids, *training.encode(over.vectors))
         builds.add_gone(conn, current.build, numpy.setdiff1d(over.changed, over.ids))
-        folded = read(conn, current)
-        current = builds.change(conn, current.build, version=version, vectors=len(folded.ids))
-        _put_together(conn, current, folded)
+        current = builds.change(
+            conn,
+            current.build,
+            version=version,
+            vectors=builds.count(conn, current, training.words),
+            changed=current.changed + len(changed),
+        )
+        _put_together(conn, current)
     return current
 
 
-def _put_together(conn: sqlite3.Connection, current: Build, found: Codes) -> None:
+def fold_soon(conn: sqlite3.Connection) -> None:
+    """In the middle of a sync: take changes into the index before they are too many for searches
+    to compare exactly. A damaged index is left to the end of the sync."""
+    current = builds.serving(conn)
+    if current is None:
+        return
+    behind = changes.count_since(conn, COLLECTION, current.version, MOST_CHANGED)
+    if behind is not None and behind > MOST_CHANGED:
+        try:
+            _fold(conn, current)
+        except (ValueError, VectorsUnavailable) as error:
+            log.warning("%s", error)
+
+
+def _put_together(conn: sqlite3.Connection, current: Build) -> None:
     """Write the segments anew where there are very many, or much of them is void."""
     count, items = conn.execute(
         "select count(*), sum(items) from _limbic_ann_segments where build = ?", [current.build]
     ).fetchone()
-    if count <= _SEGMENTS and items * 2 <= 3 * max(len(found.ids), 1000):
+    if count <= _SEGMENTS and items * 2 <= 3 * max(current.vectors, 1000):
         return
+    found = read(conn, current)
     conn.execute("delete from _limbic_ann_segments where build = ?", [current.build])
     for start in range(0, len(found.ids), _BATCH):
         there = slice(start, start + _BATCH)

@@ -33,7 +33,9 @@ class Build:
     filled_to: int
     vectors: int
     trained_on: int
+    changed: int
     measured_vectors: int | None
+    measured_changed: int | None
     shortlisted: int | None
     rescored: int | None
     target_recall: float
@@ -69,7 +71,7 @@ def builds(conn: sqlite3.Connection) -> list[Build]:
             [COLLECTION],
         ).fetchall()
     except sqlite3.OperationalError as error:
-        if "no such table" in str(error) or "no such column" in str(error):
+        if "no such table" in str(error):
             return []
         raise
     return [Build(*row) for row in rows]
@@ -228,6 +230,27 @@ def segments(conn: sqlite3.Connection, build: Build, words: int) -> Segments:
     if len(of_codes) < coded:
         signs, codes = signs[of_codes], codes[of_codes]
     return Segments(ids[latest], signs, codes)
+
+
+def count(conn: sqlite3.Connection, build: Build, words: int) -> int:
+    """How many items a build has, without reading its codes. Raises ValueError where the lengths
+    in a row do not agree."""
+    import numpy
+
+    ids, there = [numpy.empty(0, "i8")], [numpy.empty(0, bool)]
+    for items, gone, blob, signs, codes in conn.execute(
+        "select items, gone, ids, length(signs), length(codes) from _limbic_ann_segments"
+        " where build = ? order by id",
+        [build.build],
+    ):
+        wanted = (8 * items, 0, 0) if gone else (8 * items, 8 * words * items, build.axes * items)
+        if not isinstance(blob, bytes) or (len(blob), signs, codes) != wanted:
+            raise ValueError("a row of the approximate index is damaged")
+        ids.append(numpy.frombuffer(blob, "<i8"))
+        there.append(numpy.full(items, not gone))
+    every, coded = numpy.concatenate(ids), numpy.concatenate(there)
+    latest = len(every) - 1 - numpy.unique(every[::-1], return_index=True)[1]
+    return int(coded[latest].sum())
 
 
 def spoil(conn: sqlite3.Connection) -> None:

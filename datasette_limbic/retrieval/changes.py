@@ -4,19 +4,22 @@ Each write of a collection's vectors is one version of them, and a log holds the
 changed. The matrix in memory, the approximate index and a server remember the version that they
 have, ask here what changed since, and take over that alone.
 
-A version is the moment of the write in microseconds, made larger than the one before. So two
-copies of a file that went different ways do not count alike, and a version of which this file
-knows nothing, as after a restore from a backup, is told from one that it has.
+A version is the moment of the write in microseconds, or where a clock stands back a number that is
+larger than the one before by chance. So two copies of a file that went different ways do not count
+alike, and a version of which this file knows nothing, as after a restore from a backup, is told
+from one that it has.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from datasette.utils.sqlite import sqlite3
 
+_CHANCE = 1 << 20
 KEPT = 20_000
 """Rows of the log that stay although no follower in the file needs them: those in memory may."""
 
@@ -71,19 +74,7 @@ def start_anew(conn: sqlite3.Connection, collection: str) -> None:
 
 def since(conn: sqlite3.Connection, collection: str, seen: int) -> list[int] | None:
     """Items that changed after version ``seen``, by id; None where this file cannot tell."""
-    found = version(conn, collection)
-    if found == UNKNOWN:
-        return None
-    if seen == found.now:
-        return []
-    known = seen == found.changes_from or (
-        found.changes_from < seen < found.now
-        and conn.execute(
-            "select 1 from _limbic_vec_changes where collection = ? and version = ? limit 1",
-            [collection, seen],
-        ).fetchone()
-    )
-    if not known:
+    if not _knows(conn, collection, seen):
         return None
     rows = conn.execute(
         "select distinct item_id from _limbic_vec_changes where collection = ? and version > ?"
@@ -91,6 +82,35 @@ def since(conn: sqlite3.Connection, collection: str, seen: int) -> list[int] | N
         [collection, seen],
     )
     return [row[0] for row in rows]
+
+
+def count_since(conn: sqlite3.Connection, collection: str, seen: int, most: int) -> int | None:
+    """How many rows of the log are newer than version ``seen``, counted up to ``most`` + 1; None
+    where this file cannot tell. Cheap, however long the log is."""
+    if not _knows(conn, collection, seen):
+        return None
+    return int(
+        conn.execute(
+            "select count(*) from (select 1 from _limbic_vec_changes where collection = ?"
+            " and version > ? limit ?)",
+            [collection, seen, most + 1],
+        ).fetchone()[0]
+    )
+
+
+def _knows(conn: sqlite3.Connection, collection: str, seen: int) -> bool:
+    """Whether this file had the version ``seen``, and its log goes back to that."""
+    found = version(conn, collection)
+    if found == UNKNOWN:
+        return False
+    return seen in (found.now, found.changes_from) or (
+        found.changes_from < seen < found.now
+        and conn.execute(
+            "select 1 from _limbic_vec_changes where collection = ? and version = ? limit 1",
+            [collection, seen],
+        ).fetchone()
+        is not None
+    )
 
 
 def forget(conn: sqlite3.Connection, collection: str) -> None:
@@ -114,7 +134,7 @@ def forget(conn: sqlite3.Connection, collection: str) -> None:
         " (select vectors from limbic_indexes where collection = ?1)",
         [collection],
     ).fetchone()
-    waits = followed is not None and logged <= 2 * items + KEPT
+    waits = followed is not None and logged <= 2 * (items or 0) + KEPT
     until = min(row[0], followed) if waits else row[0]
     conn.execute(
         "delete from _limbic_vec_changes where collection = ? and version <= ?",
@@ -127,4 +147,5 @@ def forget(conn: sqlite3.Connection, collection: str) -> None:
 
 
 def _next(conn: sqlite3.Connection, collection: str) -> int:
-    return max(version(conn, collection).now + 1, time.time_ns() // 1000)
+    before = version(conn, collection).now
+    return max(before + 1 + random.randrange(_CHANCE), time.time_ns() // 1000)

@@ -70,7 +70,8 @@ def prepare(conn: sqlite3.Connection, settings: Settings) -> None:
     """Load what a search will use, where that takes long."""
     for found in choose(conn, settings, []):
         try:
-            return found.prepare(conn, settings)
+            with guarded(found):
+                return found.prepare(conn, settings)
         except RetrieverFailed as error:
             log.warning("%s", error)
 

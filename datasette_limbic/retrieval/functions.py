@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -20,6 +21,8 @@ from .plugins import retriever
 
 log = logging.getLogger("datasette_limbic")
 
+LOCAL = ("approximate", "memory", "vec0")
+"""Retrievers that read the memory's own file and nothing else."""
 _last = threading.local()
 
 
@@ -66,7 +69,14 @@ def sql_nearest(
         if not vector:
             return "[]"
         wanted = Wanted(text, count, vector, entity_type or None, _is_set(include_archived))
-        return _called(str(name), count, lambda found: found.nearest(conn, wanted, settings))
+        return _called(
+            conn,
+            settings,
+            str(name),
+            count,
+            lambda found: found.nearest(conn, wanted, settings),
+            within=2.0,
+        )
 
     return nearest
 
@@ -80,18 +90,22 @@ def sql_hits(conn: sqlite3.Connection, settings: Settings) -> Callable[..., str]
         if not count or not text.strip():
             return "[]"
         wanted = Wanted(text, count)
-        return _called(str(name), count, lambda found: found.texts(conn, wanted, settings))
+        return _called(
+            conn, settings, str(name), count, lambda found: found.texts(conn, wanted, settings)
+        )
 
     return hits
 
 
-def checked(name: str, found: Iterable[tuple[Any, Any]], most: int) -> list[list[float]]:
+def checked(
+    name: str, found: Iterable[tuple[Any, Any]], most: int, within: float | None = None
+) -> list[list[float]]:
     """What a retriever answered, each item once and no more than was asked for: a plugin may
-    answer anything. Raises RetrieverFailed where a number is none."""
+    answer anything. Raises RetrieverFailed where a number is none, or not from 0 to ``within``."""
     rows: dict[int, float] = {}
     for item, value in found:
         number = float(value)
-        if not math.isfinite(number):
+        if not math.isfinite(number) or (within is not None and not 0 <= number <= within):
             raise RetrieverFailed(f"the retriever {name} answered {number} for entity {item}")
         rows.setdefault(int(item), number)
         if len(rows) == most:
@@ -99,13 +113,25 @@ def checked(name: str, found: Iterable[tuple[Any, Any]], most: int) -> list[list
     return [[item, value] for item, value in rows.items()]
 
 
-def _called(name: str, most: int, ask: Callable[[Retriever], Any]) -> str:
+def _called(
+    conn: sqlite3.Connection,
+    settings: Settings,
+    name: str,
+    most: int,
+    ask: Callable[[Retriever], Any],
+    within: float | None = None,
+) -> str:
     _last.failure = None
     try:
-        return json.dumps(checked(name, ask(retriever(name)), most))
+        found = _allowed(conn, settings, name)
+        return json.dumps(checked(name, ask(found), most, within))
     except RetrieverFailed as error:
         _last.failure = error
         raise
+    except sqlite3.Error as error:
+        if not isinstance(error, sqlite3.OperationalError):
+            _last.failure = RetrieverFailed(said(name, error))
+        raise  # locked, or broken off for its time: not the retriever's doing
     except BadParameter as error:
         # a name that somebody typed into SQL
         _last.failure = RetrieverFailed(str(error))
@@ -115,6 +141,38 @@ def _called(name: str, most: int, ask: Callable[[Retriever], Any]) -> str:
         log.exception("the retriever %s failed", name)
         _last.failure = RetrieverFailed(said(name, error))
         raise
+
+
+@contextmanager
+def serving(found: Retriever) -> Iterator[None]:
+    """A search's own statement, in this thread: it was asked already whether it can serve."""
+    _last.serves = found.name
+    try:
+        yield
+    finally:
+        _last.serves = None
+
+
+def _allowed(conn: sqlite3.Connection, settings: Settings, name: str) -> Retriever:
+    """The retriever of that name, if SQL may use it here and it can serve.
+
+    Anybody who may write SQL writes the name: what may call a server, or costs what the settings
+    do not allow, is not for them. Raises RetrieverFailed and BadParameter.
+    """
+    found = retriever(name)
+    if getattr(_last, "serves", None) == name:
+        return found
+    if name not in LOCAL and name != settings.retriever:
+        raise RetrieverFailed(
+            f"SQL may use the retriever {name} where the setting retriever names it"
+        )
+    with guarded(found):
+        problem = found.unusable(conn, replace(settings, retriever=name))
+    if problem is not None:
+        raise RetrieverFailed(str(problem))
+    if found.sql is not None:
+        raise RetrieverFailed(f"the retriever {name} is SQL of its own, and no function calls it")
+    return found
 
 
 def _count(value: Any) -> int:

@@ -6,6 +6,7 @@ Kept for the file, not for a connection: the threads of a server share it.
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -86,13 +87,30 @@ def _when_opened(conn: sqlite3.Connection) -> FileKey | None:
         return _opened.get(number)
 
 
+IN_USE_S = 300.0
+"""Seconds for which what was used is not put aside for another file."""
+
+
 class Held(Generic[T]):
     """Objects by key, the one used longest ago gives way."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
         self._locks: dict[Hashable, Lock] = {}
+        self._used: dict[Hashable, float] = {}
         self._guard = Lock()
+
+    def has_room(self, key: Hashable, nbytes: int, limit: int) -> bool:
+        """Whether so many bytes more fit under ``key`` beside what was used a moment ago: else two
+        files that fit one by one would be read anew by each search."""
+        now = time.monotonic()
+        with self._guard:
+            others = sum(
+                found.nbytes
+                for other, found in self._kept.items()
+                if other != key and now - self._used.get(other, now) < IN_USE_S
+            )
+        return others + nbytes <= limit
 
     def peek(self, key: Hashable) -> T | None:
         """What is kept under the key, if anything."""
@@ -118,6 +136,7 @@ class Held(Generic[T]):
             found = load()
             with self._guard:
                 self._kept[key] = found
+                self._used[key] = time.monotonic()
                 while len(self._kept) > 1 and sum(t.nbytes for t in self._kept.values()) > limit:
                     self._kept.popitem(last=False)
             return found
@@ -137,4 +156,5 @@ class Held(Generic[T]):
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
+                self._used[key] = time.monotonic()
             return found

@@ -13,7 +13,7 @@ from .. import embedding, llm_store, vectors
 from ..config import Settings
 from ..errors import RetrieverFailed
 from . import changes
-from .base import Base, best
+from .base import Base, best, within_transaction
 from .held import Held, file_key
 from .model import Candidate, Retriever, Wanted
 from .overlay import COLLECTION
@@ -29,32 +29,40 @@ class Matrix(Base):
     def __init__(self, version: int, dimension: int, ids: Any, rows: Any) -> None:
         super().__init__(version, dimension, ids)
         self.rows = rows
+        self._alone = threading.Lock()
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return int(self.rows.nbytes + self.ids.nbytes)
+        return int(self.rows.nbytes + self.ids.nbytes + self.overlay_bytes)
 
     def nearest(self, conn: sqlite3.Connection, wanted: Wanted) -> list[Candidate]:
         """The exact answer."""
         import numpy
 
         query = numpy.frombuffer(wanted.vector, "<f4")
-        over = self.overlay(conn)
-        # Not by BLAS, whose threads wait for each other: eight clients at once used ten times as
-        # much of the processor, and one alone twice as much. This runs outside the GIL too.
-        similar = numpy.einsum("ij,j->i", self.rows, query)
-        keep = self.allowed(conn, wanted.entity_type, wanted.include_archived)
+        seen = self.seen(conn)
+        similar = self._similarities(query)
+        keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
         ids = self.ids
-        if len(over.changed):
-            keep = numpy.ones(len(ids), bool) if keep is None else keep.copy()
-            keep[self.void(over)] = False
         if keep is not None:
             ids, similar = ids[keep], similar[keep]
-        found = over.scores(query, wanted.entity_type, wanted.include_archived)
+        found = seen.over.scores(query, wanted.entity_type, wanted.include_archived)
         return best(
             numpy.concatenate([ids, found[0]]), numpy.concatenate([similar, found[1]]), wanted.k
         )
+
+    def _similarities(self, query: Any) -> Any:
+        """One search at a time uses all cores. BLAS's threads would wait for those of other
+        searches: eight clients at once used ten times as much of the processor."""
+        import numpy
+
+        if not self._alone.acquire(blocking=False):
+            return numpy.einsum("ij,j->i", self.rows, query)
+        try:
+            return self.rows @ query
+        finally:
+            self._alone.release()
 
 
 class Memory(Retriever):
@@ -70,6 +78,8 @@ class Memory(Retriever):
 
     def unusable(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
         """Too large for the memory allowed, too small to pay, or no file."""
+        if within := within_transaction(conn):
+            return within
         key = file_key(conn)
         if key is None:
             return "this database is no file, so its vectors are not kept in memory"
@@ -87,7 +97,11 @@ class Memory(Retriever):
                 f"the vectors take {needed >> 20:,} MB of memory and the setting "
                 f"vectors_in_memory_mb allows {settings.vectors_in_memory_mb:,}"
             )
-        if count < FROM and settings.retriever != self.name:
+        if settings.retriever == self.name:
+            return None
+        if not self.held.has_room((self.name, key), needed, settings.vectors_in_memory_mb << 20):
+            return "what this process keeps of other files leaves no room for these vectors"
+        if count < FROM:
             return f"{count:,} vectors are searched as fast without it"
         return None
 
@@ -102,7 +116,7 @@ class Memory(Retriever):
             return self._asked[key] > 1
 
     def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
-        self._matrix(conn, settings)
+        self._matrix(conn, settings).seen(conn)
 
     def nearest(
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
