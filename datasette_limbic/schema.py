@@ -118,6 +118,17 @@ def has_reports(conn: sqlite3.Connection) -> bool:
     return bool(found[0] == 3)
 
 
+def has_versions(conn: sqlite3.Connection) -> bool:
+    """Whether the vectors' versions and their log are there: a file of an earlier version has
+    none."""
+    found = conn.execute(
+        "select (select count(*) from pragma_table_info('limbic_indexes', 'main')"
+        " where name in ('version', 'changes_from')),"
+        " (select count(*) from main.sqlite_master where name = '_limbic_vec_changes')"
+    ).fetchone()
+    return tuple(found) == (2, 1)
+
+
 def has_changes(conn: sqlite3.Connection) -> bool:
     """Whether actions can be logged: a file of an earlier version lacks a column."""
     found = conn.execute(

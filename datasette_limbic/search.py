@@ -10,7 +10,7 @@ from typing import Any
 from datasette.utils import sqlite_timelimit
 from datasette.utils.sqlite import sqlite3
 
-from . import connection, embedding, schema, statement, substrings, text
+from . import connection, embedding, further, schema, statement, substrings, text
 from .config import Settings
 from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
@@ -39,6 +39,8 @@ class Pool:
     """What brought the candidates; None where there was nothing to search for."""
     recall: float | None = None
     """What share of the nearest it was measured to find; None where it finds all."""
+    all_looked_at: bool = True
+    """Whether no text that matches was left out although there was room in the pool."""
 
     @property
     def strategy(self) -> str:
@@ -88,11 +90,15 @@ def rank(
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")
     rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
-    cut = shape.cut and not shape.by_type and not shape.hits
-    if shape.text and cut and _cut_too_short(rows, request):
-        rows = _rows(conn, statement.build(replace(shape, cut=False)), request)
-        shape = replace(shape, cut=False)
-    return Pool(request, shape, rows, reasons, by, recall)
+    left_out = None
+    if more := further.needed(conn, request, shape, rows):
+        shape = more
+        rows = _rows(conn, statement.build(shape), request)
+        if not further.is_full(rows, request):
+            left_out = further.still_left_out(conn, request, shape)
+    if left_out:
+        reasons.append(left_out)
+    return Pool(request, shape, rows, reasons, by, recall, left_out is None)
 
 
 def answer(
@@ -144,7 +150,7 @@ def answer(
         "confident": confident,
         "best_cosine_sim": best,
         "confidence_floor": floor,
-        "reason": None if rows else _why_empty(conn, request),
+        "reason": None if rows else _why_empty(conn, pool),
         "results": [
             _result(r, request, observations.get(r["id"], []) if whole else None) for r in results
         ],
@@ -298,15 +304,6 @@ def _is_slow(error: sqlite3.Error) -> bool:
     return "interrupted" in str(error) or "chunks iter" in str(error)
 
 
-def _cut_too_short(rows: Sequence[Mapping[str, Any]], request: Request) -> bool:
-    """Whether the best texts did not fill the pool although more of them match."""
-    if not rows:
-        return True
-    pool = request.limit * request.expansion_factor
-    found = sum(row["fts_rank"] is not None for row in rows)
-    return found < pool and int(rows[0]["texts"]) >= statement.CUT_PER_CANDIDATE * pool
-
-
 def _rows(conn: sqlite3.Connection, sql: str, request: Request) -> list[dict[str, Any]]:
     params = request.explained().named()
     cursor = conn.execute(sql, {name: params[name] for name in statement.PARAMETERS})
@@ -367,8 +364,9 @@ def _holds_every_term(query: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["covered"] is not None and row["covered"] > 1 - 1e-9 for row in rows)
 
 
-def _why_empty(conn: sqlite3.Connection, request: Request) -> str:
+def _why_empty(conn: sqlite3.Connection, pool: Pool) -> str:
     """A sentence for an empty answer: an empty memory and a filter are different things."""
+    request = pool.request
     if not conn.execute("select exists (select 1 from entities)").fetchone()[0]:
         return "this memory is empty: import a file with datasette limbic import"
     if request.type is not None:
@@ -377,4 +375,6 @@ def _why_empty(conn: sqlite3.Connection, request: Request) -> str:
         ).fetchone()[0]
         if not known:
             return f"no entity has the type {request.type[:80]!r}"
+    if not pool.all_looked_at:
+        return "none of the texts that were looked at matches"
     return "nothing in this memory matches"

@@ -191,12 +191,18 @@ def matched(shape: Shape) -> str:
     a part of a word or a run (one more than are read, at most); how many texts are looked at
     without reading further; whether the words are a phrase of common ones; the newest number."""
     before, _, _ = build(shape).partition("hits as materialized")
+    words = "(select ifnull(sum(df), 0) from kept)"
+    if shape.reading.texts > NEWEST.texts:
+        # so high frequencies are estimates
+        words = f"""(select count(*) from (select 1 from _limbic_fts where _limbic_fts match (
+          select ifnull(group_concat(term, ' OR '), '""') from kept {SINGLE})
+        limit {shape.reading.texts + 1}))"""
     return compact(
         f"""{before} found as (
   select count(*) as parts from (select 1 from _limbic_trigram where _limbic_trigram match (
     select ifnull(group_concat(term, ' OR '), '""') from {_substrings(shape)})
   limit {shape.reading.parts + 1}))
-select (select ifnull(sum(df), 0) from kept), parts, {CUT_PER_CANDIDATE} * k + invalid + hidden,
+select {words}, parts, {CUT_PER_CANDIDATE} * k + invalid + hidden,
   (select ifnull(max(df > 10000 and tokens > 1), 0) from kept),
   (select max((select ifnull(max(id), 0) from entities),
     (select ifnull(max(id), 0) from observations)))

@@ -60,12 +60,30 @@ def holding(
     }
 
 
+def are_in_more(conn: sqlite3.Connection, runs: Sequence[str], most: int) -> bool:
+    """Whether one of the runs stands in more places than its share of ``most``."""
+    if not runs or not can_be_found(conn):
+        return False
+    share = max(1, most // len(runs))
+    return any(
+        conn.execute(
+            f"select count(*) from ({_PLACES})", {"run": run, "most": share + 1}
+        ).fetchone()[0]
+        > share
+        for run in runs
+    )
+
+
 def sql_short_runs(conn: sqlite3.Connection) -> Callable[..., str]:
     """``limbic_short_runs(query[, places])`` on this connection: a JSON array of numbers of texts."""
 
     def found(query: Any, most: Any = MOST_PLACES) -> str:
         runs = short_runs("" if query is None else str(query))
-        docs = (doc for found in holding(conn, runs, int(most)).values() for doc in found)
+        docs = (
+            doc
+            for found in holding(conn, runs, MOST_PLACES if most is None else int(most)).values()
+            for doc in found
+        )
         return json.dumps(list(dict.fromkeys(docs)))
 
     return found

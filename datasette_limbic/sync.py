@@ -15,7 +15,7 @@ from . import vectors
 from .connection import vec_missing
 from .index_repair import repair_text_indexes
 from .retrieval import following
-from .schema import COLLECTIONS, has_reports, init, require_memory
+from .schema import COLLECTIONS, has_reports, has_versions, init, require_memory
 from .sync_job import Job
 from .sync_summary import CollectionSummary, SyncSummary
 
@@ -61,7 +61,7 @@ def sync(
         summary.repaired = put_right(conn, settings=settings)
         full = True
     require_memory(conn)
-    if reports and not has_reports(conn):
+    if not has_versions(conn) or (reports and not has_reports(conn)):
         init(conn)  # first: it may find names that are taken
     # nothing is touched when one of the two cannot be synced
     jobs = [Job(conn, name, model, settings, reembed) for name in COLLECTIONS]

@@ -766,3 +766,22 @@ def test_nothing_changed_is_quick(conn, models):
     conn.set_trace_callback(None)
     assert seconds < 1
     assert not [s for s in statements if "entity_snapshots" in s or "content_hash" in s]
+
+
+def test_a_file_of_before_the_versions(path, conn, models):
+    """It is brought up to date, whether or not reports are asked for."""
+    fill(conn, 3)
+    sync(conn, model="bag", reports=False)
+    for text in (
+        "drop table _limbic_vec_changes",
+        "drop table limbic_approximate",
+        "alter table limbic_indexes drop column version",
+        "delete from _sqlite_migrations where name = 'm006_retrieval'",
+    ):
+        conn.execute(text)
+    conn.commit()
+    conn.execute("insert into entities(name) values ('Ana')")
+    conn.commit()
+    summary = sync(conn, model="bag", reports=False)
+    assert [c.embedded for c in summary.collections] == [1, 0]
+    assert conn.execute("select min(version) from limbic_indexes").fetchone()[0] > 0

@@ -1,4 +1,4 @@
--- Indexes of migration 6, so that no search and no page reads all that a hub has.
+-- Indexes of migration 6, so that a search reads a bounded part of what a hub has, and a page less.
 
 -- Neighbours that may count for the degree: those without an end first, and no relation that says
 -- what a part belongs to. With all that is asked of a relation, so that no row of it is read.
