@@ -47,9 +47,13 @@ def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows)
     if rows and not _may_be_cut(rows[0]["texts"], request, shape):
         return None
     found = _matched(conn, request, shape)
-    if _left_out(found, shape):
-        few = request.type is not None and _few(conn, request.type)
-        return replace(shape, cut=False, reading=FURTHER_OF_TYPE if few else FURTHER)
+    # beside vectors what is so common is no evidence
+    if not shape.vectors and _left_out(found, shape):
+        if request.type is None:
+            return replace(shape, cut=False, reading=FURTHER)
+        of_it = _of_type(conn, request.type)
+        reading = FURTHER_OF_TYPE if of_it <= FEW_OF_A_TYPE else FURTHER
+        return replace(shape, cut=False, reading=reading) if of_it else None
     if shape.by_type or found.words + found.parts <= found.looked_at:
         return None
     return replace(shape, cut=False)
@@ -118,9 +122,10 @@ def _matched(conn: sqlite3.Connection, request: Request, shape: Shape) -> Matche
     )
 
 
-def _few(conn: sqlite3.Connection, entity_type: str) -> bool:
+def _of_type(conn: sqlite3.Connection, entity_type: str) -> int:
+    """How many entities are of a type; of more than few, one more."""
     [count] = conn.execute(
         "select count(*) from (select 1 from entities where entity_type = ? limit ?)",
         [entity_type, FEW_OF_A_TYPE + 1],
     ).fetchone()
-    return bool(count <= FEW_OF_A_TYPE)
+    return int(count)

@@ -254,7 +254,8 @@ def _retrieve(
             with functions.serving(retriever), limit:
                 rows = _rows(conn, statement.build(served), request)
             with functions.guarded(retriever):
-                note, recall = retriever.note(conn, settings), retriever.recall(conn)
+                note = functions.sentence(retriever, "note", retriever.note(conn, settings))
+                recall = functions.share(retriever, retriever.recall(conn))
         except RetrieverFailed as error:
             reasons.append(f"{error}; another retriever searched")
             continue

@@ -345,8 +345,8 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         (1, 2),
         sql_values.call,
         "JSON array of texts that hold a run of one or two characters of such a script: twice the "
-        "id of an entity, or twice that of an observation and 1. Of 10,000 places, or as many as are "
-        "given.",
+        "id of an entity, or twice that of an observation and 1. Of 10,000 places, or of as many "
+        "as are given.",
         "A NULL query finds nothing: [].",
         deterministic=False,
         needs="short_runs",

@@ -117,7 +117,9 @@ class Reading:
 
 NEWEST = Reading(texts=10_000, ids=250_000, parts=5_000, places=substrings.MOST_PLACES)
 FURTHER = Reading(texts=100_000, ids=1_000_000, parts=50_000, places=100_000, only=ONLY)
-FURTHER_OF_TYPE = replace(FURTHER, texts=1_000_000, parts=500_000, only=ONLY_OF_TYPE)
+FURTHER_OF_TYPE = replace(
+    FURTHER, texts=1_000_000, ids=2_000_000, parts=500_000, only=ONLY_OF_TYPE
+)
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def compact(sql: str) -> str:
     A line for each CTE remains.
     """
     lines = (line.split("--")[0].strip() for line in sql.splitlines())
-    text = " ".join(line for line in lines if line)
+    text = re.sub(" +", " ", " ".join(line for line in lines if line))
     for long, short in (("( ", "("), (" )", ")"), (", ", ",")):
         text = text.replace(long, short)
     return re.sub(r"\),(?=\w+(?:\([^()]+\))? as )|\) (?=select id,name)", _break, text)

@@ -75,7 +75,7 @@ def are_in_more(conn: sqlite3.Connection, runs: Sequence[str], most: int) -> boo
 
 
 def sql_short_runs(conn: sqlite3.Connection) -> Callable[..., str]:
-    """``limbic_short_runs(query[, places])`` on this connection: a JSON array of numbers of texts."""
+    """``limbic_short_runs(query[, places])`` on this connection: numbers of texts, in JSON."""
 
     def found(query: Any, most: Any = MOST_PLACES) -> str:
         runs = short_runs("" if query is None else str(query))

@@ -245,6 +245,21 @@ def test_a_name_that_is_taken_elsewhere(old, taken, said):
     assert shape(old) == before
 
 
+def test_each_older_file_gets_a_version_of_its_own(demo_db, tmp_path):
+    """A copy of an older file that takes the place of another is told from it."""
+    other = shutil.copy(made_old(demo_db), tmp_path / "other.db")
+    versions = []
+    for file in (demo_db, other):
+        init(file)
+        found = rows(file, "select version, changes_from from limbic_indexes order by collection")
+        assert len(found) == 2
+        assert all(now == known > 0 for now, known in found)
+        versions += found
+        assert init(file) == []
+        assert rows(file, "select version, changes_from from limbic_indexes") != []
+    assert len(set(versions)) == 4
+
+
 # before it ran --------------------------------------------------------------------------------
 
 

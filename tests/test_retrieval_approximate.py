@@ -287,6 +287,95 @@ def test_few_changes_wait(tmp_path):
         assert ask(Approximate(), conn, rows[7], 1, settings=AS_SET)[0].id == 1008
 
 
+def test_measured_again_after_a_fifth_was_changed(tmp_path, monkeypatch):
+    """Not only where there are more: other vectors may be told apart less well."""
+    monkeypatch.setattr(building, "FOLD_FROM", 1)
+    path = memory(tmp_path / "m.db", clustered(400, 16))
+    build = with_index(path)
+    assert (build.changed, build.measured_changed) == (0, 0)
+    other = uniform(400, 16, seed=4)
+    with opened(path) as conn:
+        add(conn, dict(enumerate(other[:80], 1)))
+        few = building.keep_in_step(conn)
+        assert (few.changed, few.measured_changed, few.measured) == (80, 0, build.measured)
+        add(conn, {81: other[80]})
+        again = building.keep_in_step(conn)
+        assert (again.changed, again.measured_changed, again.vectors) == (81, 81, 400)
+        assert again.build == build.build
+
+
+@pytest.mark.parametrize(
+    ("changed", "trained_on", "said"),
+    [(5_000, 900, False), (5_001, 900, True), (20_000, 20_000, False), (20_001, 20_000, True)],
+)
+def test_built_anew_where_as_many_changed_as_it_was_made_for(changed, trained_on, said, files):
+    path, build = files["three"]
+    of = replace(build, vectors=trained_on, trained_on=trained_on, changed=changed, recall=1.0)
+    with opened(path, readonly=True) as conn:
+        found = due(conn, of)
+    assert bool(found) == said
+    if said:
+        assert f"{changed:,} vectors changed" in found
+        assert "datasette limbic index FILE'" in found
+
+
+def test_too_far_behind_it_does_not_serve(tmp_path, monkeypatch):
+    """Each of these would be compared exactly by every search."""
+    monkeypatch.setattr(approximate, "MOST_BEHIND", 3)
+    path = memory(tmp_path / "m.db", uniform(40, 8))
+    with_index(path)
+    rows, retriever = uniform(10, 8, seed=4), Approximate()
+    with opened(path) as conn:
+        add(conn, dict(enumerate(rows[:3], 1)))
+        assert retriever.unusable(conn, AS_SET) is None
+        add(conn, {4: rows[3]})
+        assert "out of step: run datasette limbic sync" in retriever.unusable(conn, AS_SET)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["damaged", "replaced"])
+def test_replaced_while_it_was_read(after, tmp_path, monkeypatch):
+    """The new one is asked for; where there is no other it is an error."""
+    path = memory(tmp_path / "m.db", uniform(300, 16))
+    with_index(path)
+    real, reads = approximate.read, []
+
+    def read(conn, build):
+        reads.append(build.build)
+        if len(reads) == 1:
+            with opened(path) as other:
+                if after:
+                    building.build(other, anew=True)
+                else:
+                    other.execute("delete from _limbic_ann_parts")
+                    other.commit()
+        return real(conn, build)
+
+    with opened(path) as conn:
+        monkeypatch.setattr(approximate, "read", read)
+        if after:
+            Approximate().prepare(conn, AS_SET)
+            assert reads == [1, builds.serving(conn).build]
+        else:
+            with pytest.raises(RetrieverFailed, match="damaged"):
+                Approximate().prepare(conn, AS_SET)
+            assert reads == [1]
+
+
+def test_no_builds_and_builds_that_cannot_be_read(tmp_path):
+    path = memory(tmp_path / "m.db", uniform(20, 8))
+    with_index(path)
+    with opened(path) as conn:
+        conn.set_progress_handler(lambda: 1, 1)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            builds.builds(conn)
+        conn.set_progress_handler(None, 1)
+        assert len(builds.builds(conn)) == 1
+        conn.execute("drop table _limbic_ann_segments")
+        conn.execute("drop table _limbic_ann_parts")
+        conn.execute("drop table limbic_approximate")
+        assert builds.builds(conn) == []
+
+
 def test_ids_below_zero(tmp_path):
     rows = uniform(8, 8)
     path = memory(tmp_path / "m.db", rows)

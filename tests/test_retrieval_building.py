@@ -27,7 +27,7 @@ from retrieval_helpers import (
     with_index,
 )
 
-from datasette_limbic import connection, search, sync
+from datasette_limbic import connection, search, sync, sync_job
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, VectorsUnavailable
 from datasette_limbic.retrieval import approximate, building, builds, changes
@@ -440,3 +440,30 @@ def test_all_that_was_embedded_goes(synced):
         said = sync.sync(conn, reports=False).retrieval
         assert said == ["the approximate index is gone: there are too few vectors left"]
         assert builds.builds(conn) == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_large_sync_takes_changes_in_on_its_way(damaged, synced, models, monkeypatch, caplog):
+    """Searches in the middle of it have few to compare exactly."""
+    monkeypatch.setattr(building, "MOST_CHANGED", 5)
+    monkeypatch.setattr(sync_job, "CHECKED_AT_ONCE", 10)
+    behind = []
+
+    def before(items):
+        with opened(synced, readonly=True) as reader:
+            build = builds.serving(reader)
+            behind.append(changes.count_since(reader, "entities", build.version, 1000))
+
+    with opened(synced) as conn:
+        built = builds.serving(conn)
+        if damaged:
+            conn.execute("delete from _limbic_ann_parts")
+        conn.execute("update entities set name = name || ' anew'")
+        conn.commit()
+        models["bag"].before = before
+        sync.sync(conn, reports=False)
+        serving = builds.serving(conn)
+    entities = behind[:3]
+    assert entities == ([0, 10, 20] if damaged else [0, 0, 0])
+    assert serving.build == built.build
+    assert ("damaged" in caplog.text) == damaged

@@ -278,6 +278,28 @@ def test_an_older_copy_comes_back(name, path, tmp_path):
 
 
 @KEEPING
+def test_a_backup_comes_back_where_the_clock_is_behind(name, path, tmp_path):
+    """What it is given then is no version that the other one had."""
+    with opened(path) as conn:
+        conn.execute(
+            "update limbic_indexes set version = version + 3600000000,"
+            " changes_from = changes_from + 3600000000"
+        )
+        conn.execute("update limbic_approximate set version = version + 3600000000")
+        conn.commit()
+        older, retriever = tmp_path / "older.db", asked_with(name)
+        with closing(sqlite3.connect(older)) as copy:
+            conn.backup(copy)
+        add(conn, {1: NEW[0]})
+        assert ask(retriever, conn, NEW[0])[0].id == 1
+        with closing(sqlite3.connect(older)) as copy:
+            copy.backup(conn)
+        add(conn, {2: NEW[0]})
+        agrees(ask(retriever, conn, NEW[0]), brute(conn, NEW[0], 10))
+        assert ask(retriever, conn, ROWS[0])[0].id == 1
+
+
+@KEEPING
 def test_each_connection_sees_its_own_snapshot(name, path):
     retriever = asked_with(name)
     with opened(path) as setup:

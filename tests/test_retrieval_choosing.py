@@ -12,6 +12,7 @@ from datasette_limbic import search
 from datasette_limbic.config import Settings
 from datasette_limbic.retrieval import choosing, in_memory
 from datasette_limbic.retrieval.plugins import retriever
+from datasette_limbic.sync import sync
 
 SMALL = Settings()
 
@@ -166,3 +167,55 @@ def test_vectors_that_no_sync_indexed(tmp_path, models):
         answer = served(path, replace(SMALL, retriever=name))
         assert "no vectors yet" in answer["degraded"]
         assert answer["retriever"] is None
+
+
+@pytest.mark.parametrize("name", ["memory", "approximate"])
+def test_nothing_of_a_transaction_stays(name, synced):
+    """Neither a vector, nor who is archived: for this connection and for others."""
+    with_index(synced)
+    settings = Settings(retriever=name)
+    forget_what_is_held()
+
+    def found(conn):
+        return search.search(conn, "number 7", mode="semantic", settings=settings)
+
+    with opened(synced, settings=settings) as conn:
+        before = found(conn)
+        assert (before["retriever"], before["results"][0]["id"]) == (name, 7)
+        forget_what_is_held()
+        for once in range(2):  # what is kept is read in the transaction, or was before
+            conn.execute("begin")
+            conn.execute("update entities set name = 'something else' where id = 7")
+            conn.execute("update entities set archived_at = datetime('now') where id = 8")
+            sync(conn, settings=settings, reports=False)
+            within = found(conn)
+            assert within["retriever"] == "vec0"
+            assert "within a transaction" in within["degraded"]
+            assert not {8} & {r["id"] for r in within["results"]}
+            conn.rollback()
+            with opened(synced, readonly=True, settings=settings) as other:
+                for reader in (conn, other):
+                    after = found(reader)
+                    assert (after["retriever"], after["degraded"]) == (name, None), once
+                    assert after["results"] == before["results"]
+
+
+def slowly(conn):
+    """A statement that never ends."""
+    conn.execute(
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+    ).fetchone()
+
+
+@pytest.mark.parametrize(("name", "kept"), [("memory", "Matrix"), ("approximate", "Codes")])
+def test_a_search_that_takes_too_long_says_so(name, kept, synced, monkeypatch):
+    """No other retriever is tried: the time is over."""
+    from datasette_limbic.retrieval import approximate
+
+    with_index(synced)
+    where = {"Matrix": in_memory.Matrix, "Codes": approximate.Codes}[kept]
+    monkeypatch.setattr(where, "nearest", lambda self, conn, *args: slowly(conn))
+    answer = served(synced, Settings(retriever=name, knn_time_limit_ms=30))
+    assert answer["degraded"].startswith("vector search took over 30 ms, so only text was searched")
+    assert answer["retriever"] is None
+    assert answer["results"]

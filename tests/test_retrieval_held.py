@@ -12,6 +12,9 @@ import pytest
 from datasette.utils.sqlite import sqlite3
 from retrieval_helpers import SETTINGS, ask, asked_with, memory, opened, uniform
 
+from datasette_limbic.config import Settings
+from datasette_limbic.retrieval import held as module
+from datasette_limbic.retrieval import in_memory
 from datasette_limbic.retrieval.held import Held, file_key
 
 
@@ -100,8 +103,9 @@ def test_files_are_told_apart(tmp_path):
         assert file_key(first) == file_key(again) != file_key(other)
         os.replace(two, one)
         with opened(one) as moved:
-            assert file_key(moved) not in (None,)
-            assert file_key(moved) == file_key(first)[:1] + file_key(moved)[1:]
+            # the same path, and another file than the one that stood there before
+            assert file_key(moved)[0] == file_key(first)[0]
+            assert file_key(moved) != file_key(first)
         os.unlink(one)
         assert file_key(first) is None
     with closing(sqlite3.connect(":memory:")) as nothing:
@@ -123,3 +127,25 @@ def test_matrices_of_several_files_stay_within_the_bound(tmp_path):
             assert found[0].id == 8
             assert found[0].distance < 1e-5
             assert sum(m.nbytes for m in retriever.held._kept.values()) <= 2 << 20
+
+
+def test_two_files_that_do_not_fit_together_do_not_evict_each_other(tmp_path, monkeypatch):
+    """The second one is searched by another retriever, for as long as the first is in use."""
+    monkeypatch.setattr(in_memory, "FROM", 10)
+    reads = []
+    real = in_memory.read
+    monkeypatch.setattr(in_memory, "read", lambda conn: reads.append(1) or real(conn))
+    rows = [uniform(1200, 256, seed=n) for n in range(2)]
+    paths = [memory(tmp_path / f"{n}.db", rows[n]) for n in range(2)]
+    settings, retriever = Settings(vectors_in_memory_mb=2), asked_with("memory")
+    with opened(paths[0]) as one, opened(paths[1]) as two:
+        for _ in range(3):
+            assert retriever.unusable(one, settings) is None
+            assert ask(retriever, one, rows[0][7], 1, settings=settings)[0].id == 8
+            assert "other files leaves no room" in retriever.unusable(two, settings)
+        assert reads == [1]
+        # what nobody used for long gives way
+        monkeypatch.setattr(module, "IN_USE_S", 0)
+        assert retriever.unusable(two, settings) is None
+        assert ask(retriever, two, rows[1][7], 1, settings=settings)[0].id == 8
+        assert len(retriever.held._kept) == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from urllib.parse import parse_qs
 
+import numpy
 import pytest
 from datasette import hookimpl
 from datasette.plugins import pm
+from datasette.utils.sqlite import sqlite3
 from embedding_helpers import fill_and_sync
 from retrieval_helpers import asked_with, forget_what_is_held, opened, with_index
 from view_helpers import base, get, get_json
@@ -15,7 +17,7 @@ from view_helpers import base, get, get_json
 from datasette_limbic import search
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, RetrieverFailed
-from datasette_limbic.retrieval import plugins
+from datasette_limbic.retrieval import functions, plugins
 from datasette_limbic.retrieval.model import Hit, Retriever
 from datasette_limbic.retrieval.plugins import retriever, retrievers
 from datasette_limbic.statement import nearest_vec0
@@ -157,6 +159,8 @@ def test_what_it_answers(answer, found, register, memory):
     [
         ([(1, math.nan)], "answered nan for entity 1"),
         ([(1, math.inf)], "answered inf for entity 1"),
+        ([(1, 2.5)], "answered 2.5 for entity 1"),
+        ([(1, -0.5)], "answered -0.5 for entity 1"),
         ([(1,)], "not enough values"),
         ([("x", 0.1)], "invalid literal"),
         ([(None, 0.1)], "NoneType"),
@@ -196,6 +200,87 @@ def test_one_that_cannot_serve_now(register, memory):
     result = served(memory)
     assert result["degraded"] == "its server is asleep; another retriever searched"
     assert theirs.asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "said"),
+    [
+        ("note", 5, "note() answered 5, which is no text"),
+        ("note", b"slow", "note() answered b'slow'"),
+        ("recall", "most", "recall() answered 'most', which is no number from 0 to 1"),
+        ("recall", math.nan, "recall() answered nan"),
+        ("recall", math.inf, "recall() answered inf"),
+        ("recall", 1.01, "recall() answered 1.01"),
+        ("recall", -0.5, "recall() answered -0.5"),
+        ("recall", True, "recall() answered True"),
+        ("unusable", 5, "unusable() answered 5, which is no text"),
+        ("unusable", False, "unusable() answered False"),
+    ],
+)
+def test_what_it_says_is_no_sentence_and_no_share(method, value, said, register, memory):
+    register(Theirs([(3, 0.1)], **{method: lambda *_: value}))
+    result = served(memory)
+    assert (result["retriever"], result["recall"]) == ("vec0", None)
+    assert ids(result)[0] == 7
+    assert said in result["degraded"]
+    assert result["degraded"].endswith("another retriever searched")
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.5, numpy.float32(0.5)])
+def test_its_recall_is_told(value, register, memory):
+    register(Theirs([(3, 0.1)], recall=lambda conn: value))
+    result = served(memory)
+    assert (result["retriever"], result["recall"]) == ("theirs", float(value))
+    assert type(result["recall"]) is float
+
+
+@pytest.mark.parametrize("how", ["called", "sql"])
+def test_one_that_takes_too_long(how, register, memory):
+    """Its time is over, and that of others too: no other retriever is tried."""
+    endless = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i), 1 from n"
+    )
+
+    class Slow(Theirs):
+        def nearest(self, conn, wanted, settings):
+            return conn.execute(endless).fetchall()
+
+    register(Slow(sql=f"nearest(x, d) as ({endless})" if how == "sql" else None))
+    settings = Settings(retriever="theirs", knn_time_limit_ms=30)
+    with opened(memory, readonly=True, settings=settings) as conn:
+        result = search.search(conn, "number 7", mode="semantic", settings=settings)
+    assert result["retriever"] is None
+    assert result["degraded"].startswith("vector search took over 30 ms, so only text was searched")
+    assert result["results"]
+
+
+@pytest.mark.parametrize("function", ["limbic_nearest", "limbic_hits"])
+@pytest.mark.parametrize("name", ["theirs", "postgres"])
+def test_sql_calls_no_server_that_the_setting_does_not_name(name, function, register, memory):
+    """Whoever may write SQL writes the name."""
+    called = []
+
+    class Server(Theirs):
+        finds_texts = True
+
+        def unusable(self, conn, settings):
+            called.append("unusable")
+
+        def texts(self, conn, wanted, settings):
+            return [Hit(10, -1.0)]
+
+    register(Server([(3, 0.1)]))
+    sql = f"select {function}('{name}', 'number 7', 3)"
+    with opened(memory, readonly=True, settings=Settings()) as conn:
+        with pytest.raises(sqlite3.OperationalError):
+            conn.execute(sql).fetchone()
+        said = str(functions.failure())
+    assert said == f"SQL may use the retriever {name} where the setting retriever names it"
+    assert called == []
+    if name == "theirs":
+        with opened(memory, readonly=True, settings=Settings(retriever=name)) as conn:
+            assert "0.1" in conn.execute(sql).fetchone()[0] or function == "limbic_hits"
+        assert called == ["unusable"]
 
 
 def test_its_note_is_told(register, memory):

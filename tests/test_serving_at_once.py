@@ -103,7 +103,9 @@ def test_eight_threads_load_once_and_answer_as_one_alone(
 
     answers = at_once(work)
     assert len(loads) == 1
-    assert all(answer == answers[0] for answer in answers)
+    for answer in answers:
+        for found, wanted in zip(answer, answers[0], strict=True):
+            agrees(found, wanted)  # but for the last digit: numpy adds up in more than one order
     with opened(path) as conn:
         for question, found in zip(QUESTIONS, answers[0], strict=True):
             agrees(found, brute(conn, question, 10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import signal
 import subprocess
@@ -744,6 +745,37 @@ def test_without_sqlite_vec_it_still_embeds(path, conn, models, monkeypatch):
     summary = sync(conn)
     assert [c.rebuilt for c in summary.collections] == [True, True]
     assert in_step(conn)
+
+
+def test_without_sqlite_vec_a_sync_that_dies_is_told_by_the_next(path, conn, models, monkeypatch):
+    """Marks went on its way, and the vector index was not written."""
+    fill_and_sync(conn, 40, 0)
+    before = conn.execute("select version from limbic_indexes where collection = 'entities'")
+    before = before.fetchone()[0]
+    conn.execute("update entities set name = 'other ' || id")
+    conn.commit()
+
+    def fail(items):
+        if len(models["bag"].seen) > 60:
+            raise OSError("network gone")
+
+    models["bag"].before = fail
+    with monkeypatch.context() as patch, closing(_bare(path, patch)) as bare:
+        with pytest.raises(VectorsUnavailable, match="network gone"):
+            sync(bare, batch_size=10)
+    models["bag"].before = None
+    assert conn.execute("select count(*) from limbic_stale").fetchone()[0] < 40
+    row = conn.execute(
+        "select vectors, version, changes_from from limbic_indexes where collection = 'entities'"
+    ).fetchone()
+    assert row[0] == 0
+    assert row[1] == row[2] > before
+    sync(conn)
+    assert in_step(conn)
+    stored = dict(conn.execute("select cast(id as integer), embedding from embeddings"))
+    for item, blob in conn.execute("select rowid, embedding from _limbic_vec_entities"):
+        told, length = values(stored[item]), math.hypot(*values(stored[item]))
+        assert values(blob) == pytest.approx([value / length for value in told], abs=1e-6)
 
 
 def _bare(path, patch):

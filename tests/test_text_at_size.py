@@ -5,14 +5,26 @@ Work is counted in steps of SQLite's machine, never in time.
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from empty_memory import empty_memory
 
-from datasette_limbic import connection, frequency, schema, search, statement, substrings, text
+from datasette_limbic import (
+    connection,
+    frequency,
+    further,
+    schema,
+    search,
+    statement,
+    substrings,
+    text,
+)
 from datasette_limbic.config import Settings
 from datasette_limbic.request import parse
 from datasette_limbic.statement import Shape
@@ -68,9 +80,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
 
 def steps(conn: Any, query: str, *, vectors: bool, cut: bool = True) -> int:
     """Hundreds of machine steps of the statement's text part."""
-    sql = statement.build(
-        Shape(vectors=vectors, cut=cut, unspaced=bool(text.cjk_runs(query)))
-    ).partition("found as (")[0]
+    shape = Shape(vectors=vectors, cut=cut, unspaced=bool(text.cjk_runs(query)))
+    # as many as the small memory has, that the large one shows whether more are looked at
+    reading = replace(statement.NEWEST, ids=SMALL)
+    sql = statement.build(replace(shape, reading=reading)).partition("found as (")[0]
     request = parse({"q": query, "mode": "text", "now": NOW}, Settings())
     named = request.explained().named()
     counted = [0]
@@ -111,8 +124,61 @@ def test_a_frequency_is_exact_or_about_right(both):
         ).fetchone()
         assert exact / 2 < frequency.frequency(conn, [word]) < exact * 2, word
     assert frequency.frequency(conn, ["the", "rare"]) == LARGE // 3000
+    assert frequency.frequency(both[0], ["often"]) > frequency.COUNTED
+    with conn:
+        conn.execute("update observations set content = content || ' off' where id % 12 = 0")
+    try:
+        # beside `often`, whose list is longer: counted all the same
+        assert frequency.frequency(conn, ["off"]) == LARGE // 12 > 1400
+    finally:
+        with conn:
+            conn.execute(
+                "update observations set content = replace(content, ' off', '') where id % 12 = 0"
+            )
     [texts] = conn.execute("select count(*) from _limbic_fts_docsize").fetchone()
     assert frequency.texts(conn) == texts == conn.execute("select limbic_frequency()").fetchone()[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_frequency_is_that_of_the_rarest_token_in_any_order(tmp_path: Path, seed: int):
+    conn = connection.connect(empty_memory(tmp_path / "memory.db"))
+    chance = random.Random(seed)
+    words = ["map", "tiles", "til", "tile", "ma", "maps", "z", "a", "ti", "nowhere"]
+    texts = [
+        " ".join(chance.choices(words[:-1], weights=range(9, 0, -1), k=chance.randint(1, 4)))
+        for _ in range(chance.choice((1, 5, 60)))
+    ]
+    with conn:
+        conn.execute("insert into entities(id, name) values (1, '-')")
+        conn.executemany(
+            "insert into observations(entity_id, content) values (1, ?)", ((t,) for t in texts)
+        )
+    exact = {word: sum(word in text.split() for text in set(texts)) for word in words}
+    for several in itertools.chain(
+        itertools.permutations(words, 2), (chance.sample(words, k) for k in (1, 3, 5, 8))
+    ):
+        least = min(exact[word] for word in several)
+        assert frequency.frequency(conn, several) == least, several
+        [asked] = conn.execute("select limbic_frequency(?)", ["-".join(several)]).fetchone()
+        assert asked == least, several
+    conn.close()
+
+
+def test_a_phrase_that_ends_in_part_of_a_word_is_found(tmp_path: Path):
+    conn = connection.connect(empty_memory(tmp_path / "memory.db"))
+    with conn:
+        conn.executemany(
+            "insert into entities(name) values (?)", (["map-tiles"], ["CI/CD"], ["an atlas-api"])
+        )
+    for query, name in (
+        ("map-til", "map-tiles"),
+        ("map-ti", "map-tiles"),
+        ("CI/C", "CI/CD"),
+        ("atlas-ap", "an atlas-api"),
+    ):
+        found = search.search(conn, query, mode="text", now=NOW)
+        assert [row["name"] for row in found["results"]] == [name]
+    conn.close()
 
 
 def test_a_rare_word_next_to_a_common_one_is_counted(both):
@@ -157,6 +223,89 @@ def test_a_type_that_few_have_fills_the_pool(both):
     answer = search.search(both[1], "often", mode="text", type="Rare", now=NOW)
     assert {row["entityType"] for row in answer["results"]} == {"Rare"}
     assert len(answer["results"]) == 10
+
+
+OLDEST = 40
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """12,000 entities with the same words; only the oldest 40 are of their type, hold at their
+    time, and are not archived."""
+    conn = connection.connect(empty_memory(tmp_path_factory.mktemp("layered") / "memory.db"))
+    with conn:
+        schema.drop_triggers(conn)
+        conn.executemany(
+            "insert into entities(id, name, entity_type, valid_from, archived_at)"
+            " values (?, ?, ?, ?, ?)",
+            (
+                (
+                    i,
+                    f"deploy it 管理员在 to{i}",
+                    "Old" if i <= OLDEST else "New",
+                    None if i <= OLDEST else "2026-01-01",
+                    None if i <= OLDEST or i % 2 else "2026-11-01",
+                )
+                for i in range(1, 12_001)
+            ),
+        )
+        schema.fill_indexes(conn)
+        conn.execute("delete from limbic_stale")
+        schema.create_triggers(conn)
+    yield conn
+    conn.close()
+
+
+@pytest.mark.parametrize(
+    "query", ["deploy", "deploy it", "deploy-it", "eplo", "管理员", "管理", "管"]
+)
+@pytest.mark.parametrize("given", [{"type": "Old"}, {"as_of": "2025-06-30"}])
+def test_older_texts_are_found_where_the_newest_do_not_count(layered, query, given):
+    answer = search.search(layered, query, mode="text", now=NOW, explain="1", **given)
+    assert {row["entityType"] for row in answer["results"]} == {"Old"}
+    assert answer["candidates"] == 30
+    assert answer["degraded"] is None
+
+
+def test_older_texts_are_found_where_the_newest_are_archived(layered):
+    with layered:
+        layered.execute("update entities set archived_at = ? where id > ?", [NOW, OLDEST])
+    try:
+        answer = search.search(layered, "deploy", mode="text", now=NOW)
+        assert answer["candidates"] == 30
+        both = search.search(layered, "deploy", mode="text", now=NOW, include_archived="1")
+        assert {row["entityType"] for row in both["results"]} == {"New"}
+    finally:
+        with layered:
+            layered.execute("update entities set archived_at = null where id % 2 or id > 0")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("deploy", "only the newest 5,000 "),
+        ("deploy-it", "in the newest 5,000 entities"),
+        ("eplo", "only the newest 5,000 "),
+        ("管", "only 5,000 "),
+    ],
+)
+def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query, said):
+    reading = replace(statement.FURTHER, texts=5000, ids=5000, parts=5000, places=5000)
+    monkeypatch.setattr(further, "FURTHER", reading)
+    answer = search.search(layered, query, mode="text", now=NOW, as_of="2025-06-30")
+    assert answer["results"] == []
+    assert said in answer["degraded"]
+    assert answer["reason"] == "none of the texts that were looked at matches"
+
+
+@pytest.mark.parametrize("query", ["xqzwv", "to-deploy", "deploy-deploy", "to-xq", "to77-it"])
+def test_nothing_is_run_again_where_nothing_was_left_out(layered, monkeypatch, query):
+    runs = []
+    rows = search._rows
+    monkeypatch.setattr(search, "_rows", lambda *given: runs.append(1) or rows(*given))
+    answer = search.search(layered, query, mode="text", now=NOW)
+    assert (len(runs), answer["degraded"], answer["results"]) == (1, None, [])
+    assert answer["reason"] == "nothing in this memory matches"
 
 
 @pytest.mark.parametrize(

@@ -143,3 +143,20 @@ def test_without_the_pragmas_nothing_is_kept(path: Path) -> None:
     assert [reader(), reader()] == [1, 1]
     assert reader.reads == 2
     reader.conn.close()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["asked before", "new"])
+@pytest.mark.parametrize("end", ["rollback", "commit"])
+def test_nothing_of_a_transaction_is_kept(path: Path, end: str, known: bool) -> None:
+    """What is read there may never come to be, and a rollback shows in no pragma."""
+    reader = Reader(path)
+    if known:
+        assert reader() == 1
+    reader.conn.execute("begin")
+    reader.conn.execute("insert into t values (2)")
+    assert [reader(), reader()] == [2, 2]
+    reader.conn.execute("insert into t values (3)")
+    assert reader() == 3
+    reader.conn.execute(end)
+    assert reader() == (1 if end == "rollback" else 3)
+    reader.conn.close()

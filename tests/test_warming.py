@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from datasette_limbic import embedding, warming
+from datasette_limbic.errors import RetrieverFailed
+from datasette_limbic.retrieval import builtin
+from datasette_limbic.retrieval.model import Retriever
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,72 @@ async def test_the_model_is_loaded_once_and_off_the_loop(demo_db, make_datasette
         await datasette.client.get(f"/{demo_db.stem}/limbic_search?q=Atlas")
     await datasette.client.get(f"/{demo_db.stem}/entities")
     assert loaded == ["limbic-multilingual"]
+
+
+class Prepared(Retriever):
+    """Counts how often it was prepared, and may fail at that."""
+
+    name = "prepared"
+    sql = "nearest as materialized (select 1 as x, 0.1 as d)"
+
+    def __init__(self, error=None):
+        self.files, self.error = [], error
+
+    def prepare(self, conn, settings):
+        self.files.append(Path(conn.execute("pragma database_list").fetchone()[2]).stem)
+        if self.error:
+            raise self.error
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Register a retriever that counts."""
+    monkeypatch.setattr(warming, "_load", lambda model: None)
+
+    def add(found):
+        real = builtin.RETRIEVERS
+        monkeypatch.setattr(builtin, "RETRIEVERS", [*real, found])
+        return found
+
+    return add
+
+
+async def test_only_what_the_path_names_is_prepared(demo_db, make_datasette, prepared, tmp_path):
+    found = prepared(Prepared())
+    other = shutil.copy(demo_db, tmp_path / "an other.db")
+    datasette = make_datasette(demo_db, other, config={"retriever": "prepared"})
+    await datasette.invoke_startup()
+    for path, files in (
+        ("/-/versions?limbic_nearest", []),
+        ("/?limbic_embed", []),
+        ("/nothing/limbic_search", []),
+        (f"/{demo_db.stem}/limbic_search.json?q=Atlas&_shape=array", [demo_db.stem]),
+        (f"/{demo_db.stem}?_=limbic_nearest", [demo_db.stem]),
+        (f"/{demo_db.stem}.json?_=limbic_nearest", [demo_db.stem]),
+        ("/an~20other?_=limbic_embed", ["an other"]),
+    ):
+        found.files.clear()
+        response = await datasette.client.get(path)
+        assert response.status_code < 500, path
+        assert found.files == files, path
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no server"), KeyError(), RetrieverFailed("asleep")], ids=repr
+)
+async def test_a_retriever_that_fails_is_left_to_the_search(
+    error, demo_db, make_datasette, prepared, caplog
+):
+    found = prepared(Prepared(error))
+    datasette = make_datasette(demo_db, config={"retriever": "prepared"})
+    await datasette.invoke_startup()
+    response = await datasette.client.get(
+        f"/{demo_db.stem}/limbic_search.json?q=Atlas&_shape=array"
+    )
+    assert response.status_code == 200
+    assert response.json()
+    assert found.files == [demo_db.stem]
+    assert (str(error) or type(error).__name__) in caplog.text
 
 
 def test_a_model_that_fails_is_left_to_the_search(monkeypatch, caplog):

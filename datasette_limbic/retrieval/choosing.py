@@ -10,7 +10,7 @@ from datasette.utils.sqlite import sqlite3
 from .. import statement
 from ..config import Settings
 from ..errors import BadParameter, RetrieverFailed
-from .functions import guarded
+from .functions import guarded, sentence
 from .model import Retriever
 from .plugins import AUTO, retriever, retrievers
 
@@ -82,7 +82,7 @@ def _named(conn: sqlite3.Connection, settings: Settings, reasons: list[str]) -> 
     try:
         found = retriever(settings.retriever)
         with guarded(found):
-            problem = found.unusable(conn, settings)
+            problem = sentence(found, "unusable", found.unusable(conn, settings))
     except (BadParameter, RetrieverFailed) as error:
         problem = str(error)
     if problem is None:

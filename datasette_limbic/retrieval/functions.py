@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import numbers
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,28 @@ def guarded(found: Retriever) -> Iterator[None]:
 def said(name: str, error: Exception) -> str:
     """That a retriever failed, and how, in a sentence."""
     return f"the retriever {name} failed ({str(error) or type(error).__name__:.200})"
+
+
+def sentence(found: Retriever, what: str, text: object) -> str | None:
+    """What a plugin says, if anything. Raises RetrieverFailed where that is no text."""
+    if text is None or isinstance(text, str):
+        return text
+    raise RetrieverFailed(
+        f"the retriever {found.name} failed ({what}() answered {text!r:.100}, which is no text)"
+    )
+
+
+def share(found: Retriever, value: object) -> float | None:
+    """The recall that a plugin says, 0 to 1, if any. Raises RetrieverFailed for anything else."""
+    if value is None:
+        return None
+    # numbers of numpy are no int and no float, and NaN is not from 0 to 1
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise RetrieverFailed(
+        f"the retriever {found.name} failed (recall() answered {value!r:.100}, which is no number "
+        "from 0 to 1)"
+    )
 
 
 def sql_nearest(
@@ -167,9 +190,11 @@ def _allowed(conn: sqlite3.Connection, settings: Settings, name: str) -> Retriev
             f"SQL may use the retriever {name} where the setting retriever names it"
         )
     with guarded(found):
-        problem = found.unusable(conn, replace(settings, retriever=name))
+        problem = sentence(
+            found, "unusable", found.unusable(conn, replace(settings, retriever=name))
+        )
     if problem is not None:
-        raise RetrieverFailed(str(problem))
+        raise RetrieverFailed(problem)
     if found.sql is not None:
         raise RetrieverFailed(f"the retriever {name} is SQL of its own, and no function calls it")
     return found
