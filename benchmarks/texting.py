@@ -11,13 +11,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from datasette_limbic import connection, search, statement, text
+from datasette_limbic import connection, frequency, search, statement, text
 from datasette_limbic.config import Settings
 from datasette_limbic.request import parse
 from datasette_limbic.statement import Shape
@@ -37,6 +38,8 @@ QUERIES = {
     "phrase": "GB/s",
     "phrase of common words": "and/or",
     "phrase of stop words": "of-the",
+    "one word thrice": "of-of-of",
+    "one letter seven times": "a-a-a-a-a-a-a",
     "contraction": "don't",
     "one letter": "s",
     "a digit": "1",
@@ -76,15 +79,23 @@ def part(shape: Shape) -> str:
     return before.rstrip().rstrip(",") + " select count(*) from fts"
 
 
-def cpu_ms(run: Callable[[], Any]) -> float:
-    """Median CPU time of this thread; the first run, which fills caches, does not count."""
+def cpu_ms(run: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
+    """Median CPU time of this thread; the first run, which fills caches, does not count.
+
+    ``before`` is called ahead of each run and not measured.
+    """
     run()
     times = []
     for _ in range(RUNS):
+        before()
         start = time.thread_time()
         run()
         times.append((time.thread_time() - start) * 1000)
     return statistics.median(times)
+
+
+def _fetch(conn: sqlite3.Connection, sql: str, values: Mapping[str, Any]) -> list[Any]:
+    return conn.execute(sql, values).fetchall()
 
 
 def _part_ms(conn: sqlite3.Connection, query: str, **arguments: Any) -> float:
@@ -93,8 +104,13 @@ def _part_ms(conn: sqlite3.Connection, query: str, **arguments: Any) -> float:
     named = request.explained().named()
     values = {name: named[name] for name in statement.PARAMETERS}
     slowest = 0.0
-    # in a transaction no frequency is remembered from the run before
-    conn.execute("begin")
+
+    def forget() -> None:
+        """The frequencies that the connection remembers from the run before."""
+        of = frequency.sql_frequency(conn)
+        conn.create_function("limbic_frequency", 0, of)
+        conn.create_function("limbic_frequency", 1, of)
+
     for vectors in (True, False):
         for cut in (True, False):
             sql = part(
@@ -105,8 +121,7 @@ def _part_ms(conn: sqlite3.Connection, query: str, **arguments: Any) -> float:
                     unspaced=bool(text.cjk_runs(query)),
                 )
             )
-            slowest = max(slowest, cpu_ms(lambda sql=sql: conn.execute(sql, values).fetchall()))
-    conn.execute("commit")
+            slowest = max(slowest, cpu_ms(partial(_fetch, conn, sql, values), forget))
     return slowest
 
 
@@ -127,9 +142,7 @@ def run(path: Path) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"query": name}
         for title, arguments in VARIANTS.items():
             row[title] = _part_ms(conn, query, **arguments)
-        row["search, mode text"] = cpu_ms(
-            lambda query=query: search.search(conn, query, mode="text", now=NOW)
-        )
+        row["search, mode text"] = cpu_ms(partial(search.search, conn, query, mode="text", now=NOW))
         row["<= 60"] = max(row[title] for title in VARIANTS) <= TARGET_MS
         rows.append(row)
     conn.close()

@@ -156,7 +156,7 @@ class Settings:
         metadata={"help": "schema on that server; it holds this memory and no other"},
     )
     postgres_timeout_ms: int = field(
-        default=1500,
+        default=800,
         metadata={"help": "time after which a search gives that server up and looks here"},
     )
     postgres_partitions: int = field(

@@ -173,4 +173,9 @@ class NotEmbedded(LimbicError, RuntimeError):
 
 
 class RetrieverFailed(LimbicError, RuntimeError):
-    """A retriever could not bring candidates: its server is gone, its index cannot be read."""
+    """A retriever could not bring candidates: its server is gone, its index cannot be read.
+
+    ``told`` where the log has said so a moment ago, and need not say it for each search.
+    """
+
+    told = False

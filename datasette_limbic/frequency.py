@@ -25,6 +25,8 @@ TEXTS_PER_PAGE = 700
 MOST_REMEMBERED = 512
 """Words whose frequencies a connection keeps."""
 
+# Where a word is in more texts, this is quicker than to count so far.
+_MORE = f"select 1 from _limbic_fts where _limbic_fts match ? limit 1 offset {COUNTED}"
 _COUNT = "select count(*) from (select 1 from _limbic_fts where _limbic_fts match ? limit ?)"
 # FTS5 puts '0' before the words of its main index. A page is a number of 31 bits in the key of
 # _data, below the number of its segment; _idx doubles it, for a flag of its own.
@@ -63,7 +65,7 @@ def frequency(
     for word in sorted(words, key=lambda word: known.get(word, least)):
         counted = known.get(word)
         if counted is None:
-            [counted] = conn.execute(_COUNT, [f'"{word}"', least]).fetchone()
+            counted = _counted(conn, word, least)
             if counted < least or least > COUNTED:
                 known[word] = counted
         least = min(least, counted)
@@ -72,6 +74,16 @@ def frequency(
     if least <= COUNTED:
         return least
     return max(least, min(_pages(conn, word) for word in words) * TEXTS_PER_PAGE)
+
+
+def _counted(conn: sqlite3.Connection, word: str, most: int) -> int:
+    """In how many texts a word stands, of more than ``most`` that."""
+    match = f'"{word}"'
+    likely = most > COUNTED and _pages(conn, word) * TEXTS_PER_PAGE > COUNTED
+    if likely and conn.execute(_MORE, [match]).fetchone():
+        return most
+    [count] = conn.execute(_COUNT, [match, most]).fetchone()
+    return int(count)
 
 
 def _pages(conn: sqlite3.Connection, word: str) -> int:
@@ -97,6 +109,8 @@ def sql_frequency(conn: sqlite3.Connection) -> Callable[..., int | None]:
     remembered: dict[str, int] = {}
     known: dict[str, int] = {}
     seen: list[Any] = [None]
+    # how much this connection had changed when no transaction was open
+    settled = [conn.total_changes]
 
     def of(*words: Any) -> int | None:
         if not words:
@@ -105,11 +119,14 @@ def sql_frequency(conn: sqlite3.Connection) -> Callable[..., int | None]:
             return None
         word = str(words[0])
         now = conn.execute("pragma data_version").fetchone()[0], conn.total_changes
-        # a transaction may be taken back, and total_changes does not say so
-        if now != seen[0] or conn.in_transaction or len(remembered) >= MOST_REMEMBERED:
+        if not conn.in_transaction:
+            settled[0] = conn.total_changes
+        # what a transaction wrote may be taken back, and total_changes does not say so
+        unsettled = conn.total_changes != settled[0]
+        if now != seen[0] or unsettled or len(remembered) >= MOST_REMEMBERED:
             remembered.clear()
             known.clear()
-            seen[0] = None if conn.in_transaction else now
+            seen[0] = None if unsettled else now
         if word not in remembered:
             remembered[word] = frequency(conn, text.fts_tokens(word), known)
         return remembered[word]

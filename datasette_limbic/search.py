@@ -260,15 +260,16 @@ def _retrieve(
             reasons.append(f"{error}; another retriever searched")
             continue
         except sqlite3.Error as error:
+            cause = functions.broken_off() or error
             failure: Exception | str | None = functions.failure()
-            if failure is None and choosing.is_foreign(retriever) and not _is_slow(error):
-                failure = functions.said(retriever.name, error)  # its own SQL
+            if failure is None and choosing.is_foreign(retriever) and not _is_slow(cause):
+                failure = functions.said(retriever.name, cause)  # its own SQL
             if failure is not None:
                 reasons.append(f"{failure}; another retriever searched")
                 continue
-            if not shape.vectors or not isinstance(error, sqlite3.OperationalError):
-                raise
-            reasons.append(_without_vectors(error, settings))
+            if not shape.vectors or not isinstance(cause, sqlite3.OperationalError):
+                raise cause from None
+            reasons.append(_without_vectors(cause, settings))
             has_text = bool(text.fts_terms(request.query) or text.cjk_runs(request.query))
             shape = replace(shape, vectors=False, text=has_text)
             break

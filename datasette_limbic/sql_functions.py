@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasette_limbic import sql_values
+from datasette_limbic.errors import LimbicError
 from datasette_limbic.sql_values import Embed, TypeSettings
 
 logger = logging.getLogger("datasette_limbic")
@@ -101,6 +102,11 @@ def _logged(implementation: Callable[..., Any], name: str) -> Callable[..., Any]
     def call(*args: Any) -> Any:
         try:
             return implementation(*args)
+        except LimbicError as error:
+            # one line: what it was made from may hold what no log should, such as a password
+            if not getattr(error, "told", False):
+                logger.warning("%s(): %s", name, error)
+            raise
         except Exception as error:
             logger.error("%s(): %s", name, error)
             raise

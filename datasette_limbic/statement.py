@@ -51,17 +51,21 @@ NO_TEXT = "fts(id, fts_rank, covered) as (select null, null, null where 0)"
 TYPE_FILTER = "and entity_type = :type"
 # Without vectors, the rarest word that there is, however common.
 RAREST = "or total = df"
+# bm25() reads all texts of a word; where there are so many it has next to nothing to say.
+BM25 = "bm25(_limbic_fts, 4.0, 1.0)"
+RATED = f"iif((select sum(df * tokens) from kept) < 200000, {BM25}, 0)"
 # Such a phrase is looked for in the newest texts alone, from a number on: SQLite reads every place
 # of each of its words, also where they never stand together, and in this order alone it begins
 # where it is told to.
 SINGLE = "where df <= 10000 or tokens = 1"
-PHRASE = """union all select * from (select rowid, iif(
-    (select sum(df * tokens) from kept) < 200000, bm25(_limbic_fts, 4.0, 1.0), 0) from _limbic_fts
+PHRASE = """select rowid,
+    /*rated*/
+  from _limbic_fts
   where _limbic_fts match (
     select ifnull(max(term), '""') from kept where df > 10000 and tokens > 1)
     and rowid > 2 * (select max((select ifnull(max(id), 0) from entities),
       (select ifnull(max(id), 0) from observations)) - {ids})
-  order by +rowid desc limit {texts})"""
+  order by +rowid desc limit {texts}"""
 # What is read where the newest texts do not fill the pool although there are more: of them those
 # that count. A text that is not of a type is passed over by its number, where the type has few.
 COUNTS = """exists (select 1 from live where live_id = iif(doc & 1,
@@ -93,8 +97,8 @@ FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
 UNKNOWN = "kept where df = 0 and length(term) > 4"
 RUNS = f"""(select term from {UNKNOWN} union
   select '"' || value || '"' from json_each(limbic_cjk_runs(:q)) where length(value) > 2)"""
-SHORT_RUNS = """union all select * from (select value as doc, -(select max(idf) from terms)
-  from json_each(limbic_short_runs(:q{places}))) /*only*/"""
+SHORT_RUNS = """union all select * from (select * from (select value as doc,
+  -(select max(idf) from terms) from json_each(limbic_short_runs(:q{places}))) /*only*/)"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
 
@@ -117,9 +121,7 @@ class Reading:
 
 NEWEST = Reading(texts=10_000, ids=250_000, parts=5_000, places=substrings.MOST_PLACES)
 FURTHER = Reading(texts=100_000, ids=1_000_000, parts=50_000, places=100_000, only=ONLY)
-FURTHER_OF_TYPE = replace(
-    FURTHER, texts=1_000_000, ids=2_000_000, parts=500_000, only=ONLY_OF_TYPE
-)
+FURTHER_OF_TYPE = replace(FURTHER, texts=1_000_000, ids=2_000_000, parts=500_000, only=ONLY_OF_TYPE)
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,8 @@ def _hits(shape: Shape) -> str:
     for mark, piece in (
         # with vectors no word of so many texts is kept
         ("/*single*/", "" if shape.vectors else SINGLE),
-        ("/*phrase*/", "" if shape.vectors else PHRASE),
+        ("/*phrase*/", "" if shape.vectors else f"\n    union all select * from ({PHRASE})"),
+        ("/*rated*/", BM25 if shape.vectors else RATED),
         ("/*short_runs*/", short),
         ("/*only*/", reading.only),
         ("{texts}", str(reading.texts)),
@@ -193,22 +196,24 @@ def matched(shape: Shape) -> str:
     a part of a word or a run (one more than are read, at most); how many texts are looked at
     without reading further; whether the words are a phrase of common ones; the newest number."""
     before, _, _ = build(shape).partition("hits as materialized")
-    words = "(select ifnull(sum(df), 0) from kept)"
+    words = f"(select ifnull(sum(df), 0) from kept {SINGLE})"
     if shape.reading.texts > NEWEST.texts:
         # so high frequencies are estimates
         words = f"""(select count(*) from (select 1 from _limbic_fts where _limbic_fts match (
           select ifnull(group_concat(term, ' OR '), '""') from kept {SINGLE})
         limit {shape.reading.texts + 1}))"""
+    phrase = PHRASE.replace("{ids}", str(shape.reading.ids)).replace("/*rated*/", "0")
+    phrase = phrase.replace("{texts}", str(shape.reading.texts + 1))
     return compact(
         f"""{before} found as (
   select count(*) as parts from (select 1 from _limbic_trigram where _limbic_trigram match (
     select ifnull(group_concat(term, ' OR '), '""') from {_substrings(shape)})
   limit {shape.reading.parts + 1}))
-select {words}, parts, {CUT_PER_CANDIDATE} * k + invalid + hidden,
-  (select ifnull(max(df > 10000 and tokens > 1), 0) from kept),
-  (select max((select ifnull(max(id), 0) from entities),
-    (select ifnull(max(id), 0) from observations)))
-from found, p"""
+select {words} + iif(newest > {shape.reading.ids}, 0, (select count(*) from ({phrase}))), parts,
+  {CUT_PER_CANDIDATE} * k + invalid + hidden,
+  (select ifnull(max(df > 10000 and tokens > 1), 0) from kept), newest
+from found, p, (select max((select ifnull(max(id), 0) from entities),
+  (select ifnull(max(id), 0) from observations)) as newest)"""
     )
 
 

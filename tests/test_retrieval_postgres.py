@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -20,13 +22,15 @@ import pytest
 from click.testing import CliRunner
 from conftest import NOW
 from datasette.cli import cli
+from datasette.utils.sqlite import sqlite3
 from postgres_helpers import PostgresServer, programs, with_fdw
 from view_helpers import base, get, get_json
 
-from datasette_limbic import connection, embedding, text
+from datasette_limbic import connection, embedding, sql_functions, text
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, RetrieverFailed
-from datasette_limbic.retrieval import changes
+from datasette_limbic.llm_store import transaction as local_transaction
+from datasette_limbic.retrieval import changes, functions
 from datasette_limbic.retrieval.model import Wanted
 from datasette_limbic.retrieval.postgres import (
     Postgres,
@@ -75,11 +79,13 @@ def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_servers_known() -> Iterator[None]:
-    """What a test did to a server is no other's concern."""
+def _no_servers_known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What a test did to a server is no other's concern, and no search logs psycopg's own."""
     yield
     links.close_all()
     links._known.clear()
+    said = [one for one in caplog.get_records("call") if one.name.startswith("psycopg")]
+    assert [one.getMessage() for one in said if "ipeline" in one.getMessage()] == []
 
 
 def settings_for(server: PostgresServer, **more: Any) -> Settings:
@@ -211,6 +217,7 @@ HOSTILE = [
     " ".join(["again"] * 20_000),
     " ".join(f"w{i}" for i in range(30_000)),
     "long " + "y" * 3_000 + " word",
+    " ".join(f"q{i}z" for i in range(60_000)) + " endofall",
     "\u202eright to left עברית \u0000 NUL \ufffd",
     "naïve Ærøskøbing ß 🤖 ½ ﬁ",
     "用户身份验证 はカタカナ ภาษาไทย 한국어를",
@@ -219,6 +226,9 @@ HOSTILE = [
 ASKED = [
     "drop table texts",
     "again",
+    # beyond the words, and beyond the places, that a tsvector holds
+    "endofall",
+    "w29998-w29999",
     "w29999 w5",
     "y" * 3_000,
     "עברית",
@@ -254,12 +264,13 @@ def test_hostile_texts_and_queries(memory: tuple[Any, Settings], server: Postgre
     first = conn.execute("select min(id) from observations where entity_id = ?", [odd]).fetchone()[
         0
     ]
-    for query in ASKED[:6]:
+    for query in ASKED[:8]:
         found = RETRIEVER.texts(conn, Wanted(query, 20), settings)
         assert [hit.doc for hit in found] == [doc for doc, _ in by_fts(conn, query, 20)]
         assert found
-    cjk = (first + 7) * 2 + 1
-    for query in ASKED[6:9]:
+    assert RETRIEVER.texts(conn, Wanted("endofall-w5", 5), settings) == []
+    cjk = (first + 8) * 2 + 1
+    for query in ASKED[8:11]:
         assert cjk in {hit.doc for hit in RETRIEVER.texts(conn, Wanted(query, 20), settings)}
     assert [c.id for c in nearest(conn, settings, "odd", entity_type="T\0'y\\pe")] == [odd]
 
@@ -313,11 +324,12 @@ def test_a_note_where_too_much_waits(
     conn, settings = memory
     monkeypatch.setattr(pending, "MOST", 3)
     monkeypatch.setattr("datasette_limbic.retrieval.postgres.searching.MOST", 3)
-    conn.executemany("insert into entities(name) values (?)", [(f"pending {i}",) for i in range(5)])
+    conn.executemany("insert into entities(name) values (?)", [(f"pending {i}",) for i in range(7)])
     conn.commit()
     note = RETRIEVER.note(conn, settings)
     assert note is not None
-    assert "3 of them: run datasette limbic sync" in note
+    assert "more than 3 entities are not" in note
+    assert "newest 3 of them: run datasette limbic sync" in note
     # the newest ones are those looked through
     ids = pending.pending(conn, "entities", changes.version(conn, "entities").now).ids
     last = conn.execute("select max(id) from entities").fetchone()[0]
@@ -417,9 +429,89 @@ def test_a_server_without_its_data_or_with_older_data(
         )
     with pytest.raises(RetrieverFailed, match="another state of the entities"):
         nearest(conn, settings, "x")
+    # restored from before what the file's log still holds, or another copy's: somebody must say
+    refused = push(conn, settings)
+    assert (refused.written, refused.deleted) == (0, 0)
+    _begin_anew(server, settings, refused)
     done = push(conn, settings)
     assert (done.whole, done.written, done.deleted) == (True, 1, 1)
     assert in_step(conn, server, settings)
+    # indexed anew since the push: what the server has is this file's own still
+    with local_transaction(conn):
+        changes.start_anew(conn, "entities")
+    assert "another state of the entities" in _failure(conn, settings)
+    done = push(conn, settings)
+    assert (done.problem, done.whole, done.written) == (None, True, 0)
+
+
+def _begin_anew(server: PostgresServer, settings: Settings, refused: PushSummary) -> None:
+    """Do what a push that was refused says."""
+    assert refused.problem is not None
+    assert "another copy of this file" in refused.problem
+    assert "postgres_schema" in refused.problem
+    with psql(server) as pg:
+        pg.execute(refused.problem.split("run ")[1].split(" there")[0])
+
+
+@pytest.mark.parametrize("case", ["staging", "restored", "breaks off"])
+def test_a_copy_is_not_taken_for_the_file(
+    memory: tuple[Any, Settings], server: PostgresServer, tmp_path: Path, case: str
+) -> None:
+    conn, settings = memory
+    plain = replace(settings, retriever="vec0")
+
+    def write(file: Any, name: str) -> None:
+        file.execute("insert into entities(name) values (?)", [name])
+        file.commit()
+
+    if case == "restored":
+        write(conn, "Zanzibar Quokka")
+        sync(conn, settings=settings, reports=False)
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as empty:
+        conn.backup(empty)
+    with closing(connection.connect(tmp_path / "copy.db", settings=settings)) as copy:
+        # ``left`` lags behind what ``pushed`` has on the server
+        left, pushed = (copy, conn) if case == "restored" else (conn, copy)
+        if case == "restored":
+            conn.execute("delete from entities where name = 'Zanzibar Quokka'")
+            conn.commit()
+        else:
+            write(conn, "Zanzibar Quokka")
+            sync(conn, settings=plain, reports=False)
+            write(copy, "Something about lamps")
+        done = sync(pushed, settings=settings, reports=False).pushed
+        assert done is not None
+        assert done.problem is None
+        if case == "breaks off":
+            with psql(server, settings) as pg:
+                pg.execute("update limbic_state set ready = false, target = version, pushed_to = 5")
+        found = search(left, "Zanzibar Quokka", settings=settings)
+        assert found["results"][0]["name"] == "Zanzibar Quokka"
+        assert found["retriever"] != "postgres"
+        expected = "not all on" if case == "breaks off" else "another state of the entities"
+        assert expected in found["degraded"]
+        refused = push(left, settings)
+        assert (refused.written, refused.deleted) == (0, 0)
+        if case != "breaks off":
+            assert in_step(pushed, server, settings)
+        # a copy with a schema of its own
+        own = settings_for(server)
+        assert push(left, own).problem is None
+        assert [c.id for c in nearest(left, own, "Zanzibar Quokka", 1)] == [
+            found["results"][0]["id"]
+        ]
+        # or it is the one that counts
+        _begin_anew(server, settings, refused)
+        assert push(left, settings).problem is None
+        assert in_step(left, server, settings)
+        if case == "restored":
+            # what it was restored from is known here: this one is only ahead of it
+            found_there = nearest(pushed, settings, "Zanzibar Quokka", 5)
+            assert [c.id for c in found_there] == [
+                item for item, _ in exact(pushed, "Zanzibar Quokka", 5)
+            ]
+        else:
+            assert "another state of the entities" in _failure(pushed, settings)
 
 
 def test_two_memories_do_not_mix(
@@ -509,7 +601,6 @@ def test_tables_are_partitioned_and_indexed(
         assert nearest(conn, plain, "billing") == right
         # an older pgvector: no halfvec, and an index that stops where it has looked far enough
         monkeypatch.setattr(schema, "HALF_FROM", (99,))
-        monkeypatch.setattr(searching, "ITERATES_FROM", (99,))
         old = settings_for(server)
         assert push(conn, old).problem is None
         with psql(server, old) as pg:
@@ -519,6 +610,69 @@ def test_tables_are_partitioned_and_indexed(
         assert nearest(conn, old, "billing") == right
         monkeypatch.setattr(schema, "MAX_DIMENSION", {"vector": 300})
         assert "512 dimensions are more than" in (push(conn, settings_for(server)).problem or "")
+
+
+def test_how_far_an_index_looks_is_set(
+    memory: tuple[Any, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn, settings = memory
+    seen: list[tuple[str, str]] = []
+    ask = Postgres._ask
+
+    def spying(self: Postgres, conn: Any, settings: Settings, sql: str, *rest: Any) -> Any:
+        names = "current_setting('hnsw.ef_search'), current_setting('hnsw.iterative_scan')"
+        states, found = ask(self, conn, settings, sql.replace("select id", f"select id, {names}"),
+                            *rest)  # fmt: skip
+        seen.extend({row[1:] for row in found})
+        return states, found
+
+    monkeypatch.setattr(Postgres, "_ask", spying)
+    right = nearest(conn, settings, "billing", 10)
+    assert seen.pop() == ("84", "relaxed_order")  # 4 · (10 + 10 + 1)
+    given = {
+        "postgres_ef_search": (77, "77"),
+        "postgres_partitions": (0, "210"),
+    }
+    for name, (value, expected) in given.items():
+        assert nearest(conn, replace(settings, **{name: value}), "billing", 10) == right
+        assert seen.pop()[0] == expected
+    nearest(conn, replace(settings, postgres_partitions=0), "billing", 500)
+    assert seen.pop()[0] == "1000"
+    assert not seen
+
+
+def test_an_index_as_yugabytedb_has_it(
+    server: PostgresServer, demo_db: Path, memory: tuple[Any, Settings]
+) -> None:
+    """Its access method is called otherwise, takes no halfvec, and has settings of its own."""
+    import psycopg
+
+    conn, settings = memory
+    right = nearest(conn, settings, "billing")
+    with psql(server) as pg:
+        pg.execute("create database yuga")
+    dsn_ = server.dsn.replace("dbname=postgres", "dbname=yuga")
+    with psycopg.connect(dsn_, autocommit=True) as pg:
+        pg.execute("create extension vector")
+        pg.execute("create access method ybhnsw type index handler hnswhandler")
+        pg.execute(
+            "create operator class vector_cosine_ops for type vector using ybhnsw as"
+            " operator 1 <=> (vector, vector) for order by float_ops,"
+            " function 1 vector_negative_inner_product(vector, vector),"
+            " function 2 vector_norm(vector)"
+        )
+        there = replace(settings, postgres_dsn=dsn_, postgres_partitions=0)
+        assert push(conn, there).problem is None
+        made = pg.execute(
+            "select indexdef from pg_indexes where indexname = 'entities_near'"
+        ).fetchone()
+        assert made is not None
+        assert "USING ybhnsw (embedding vector_cosine_ops)" in made[0]
+    assert nearest(conn, there, "billing") == right
+    lent = links.Lent(None, (0, 8), "public", frozenset({"ybhnsw.ef_search"}), True)  # type: ignore[arg-type]
+    assert searching._index_settings(lent, 10, there) == {"ybhnsw.ef_search": "100"}
+    bare = replace(lent, settings=frozenset())
+    assert searching._index_settings(bare, 10, there) == {}
 
 
 # -- a server that fails -----------------------------------------------------------------------
@@ -555,11 +709,15 @@ def test_a_server_that_is_gone_is_left_alone_and_comes_back(
 
 
 def test_a_server_that_dies_in_the_middle_of_a_query(
-    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+    memory: tuple[Any, Settings],
+    server: PostgresServer,
+    short_pause: None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     import psycopg
 
     conn, settings = memory
+    nearest(conn, settings, "billing")
     patient = replace(settings, postgres_timeout_ms=20_000)
     with suppress(psycopg.OperationalError), psql(server, settings) as pg:
         pg.execute("begin")
@@ -568,6 +726,8 @@ def test_a_server_that_dies_in_the_middle_of_a_query(
         timer.start()
         assert "cannot be reached, or broke off" in _failure(conn, patient)
         timer.join()
+    # psycopg logs what it cannot raise
+    assert [record.name for record in caplog.records if record.name.startswith("psycopg")] == []
     server.start()
     time.sleep(0.25)
     assert nearest(conn, settings, "billing")
@@ -587,7 +747,10 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def test_a_slow_server_and_a_hung_one_are_given_up(
-    memory: tuple[Any, Settings], server: PostgresServer, short_pause: None
+    memory: tuple[Any, Settings],
+    server: PostgresServer,
+    short_pause: None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     conn, settings = memory
     hasty = replace(settings, postgres_timeout_ms=300)
@@ -599,6 +762,7 @@ def test_a_slow_server_and_a_hung_one_are_given_up(
         assert 0.2 < time.perf_counter() - started < 1
         time.sleep(0.25)
 
+    caplog.clear()
     with psql(server, settings) as pg:
         pg.execute("begin")
         pg.execute("lock table entities in access exclusive mode")
@@ -621,6 +785,106 @@ def test_a_slow_server_and_a_hung_one_are_given_up(
         assert time.perf_counter() - started < 0.29
     time.sleep(0.25)
     assert nearest(conn, hasty, "billing")
+    assert [record.name for record in caplog.records if record.name.startswith("psycopg")] == []
+
+
+def test_a_server_that_hangs_while_it_builds_is_given_up(
+    server: PostgresServer, demo_db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(server)
+    monkeypatch.setattr(schema, "BUILD_S", 1.0)
+    monkeypatch.setattr(schema, "BUILD_ROW_S", 0.0)
+    with closing(connection.connect(demo_db, settings=settings)) as conn, psql(server) as pg:
+        locked: list[str] = []
+
+        def lock(done: int, total: int, label: str) -> None:
+            if label == "indexes on the server" and not locked:
+                locked.append(label)
+                pg.execute("begin")
+                pg.execute(
+                    f'lock table "{settings.postgres_schema}".entities_0 in row exclusive mode'
+                )
+
+        started = time.perf_counter()
+        problem = push(conn, settings, lock).problem
+        assert time.perf_counter() - started < 6
+        assert locked
+        assert "goes on from where it stopped" in (problem or "")
+        assert "not all on the PostgreSQL server yet" in _failure(conn, settings)
+        pg.execute("rollback")
+        done = push(conn, settings)
+        assert (done.problem, done.written) == (None, 0)
+        assert in_step(conn, server, settings)
+
+
+def test_one_search_tries_a_server_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[float] = []
+
+    def refuses(dsn: str, timeout_s: float, **options: Any) -> Any:
+        tries.append(time.monotonic())
+        time.sleep(0.05)
+        raise OSError("nobody there")
+
+    monkeypatch.setattr(links, "open_connection", refuses)
+    one = links.Server("host=nowhere")
+    with pytest.raises(RetrieverFailed, match="nobody there"):
+        one.run(lambda lent: None, 1.0)
+    for expected in (0, 1, 0):  # in the pause, after it, in the next one
+        tries.clear()
+        if expected:
+            one._again_at = 0.0
+        together = threading.Barrier(8)
+        failed: list[str] = []
+
+        def search_there(barrier: threading.Barrier = together, said: list[str] = failed) -> None:
+            barrier.wait()
+            with pytest.raises(RetrieverFailed) as caught:
+                one.run(lambda lent: None, 1.0)
+            said.append(str(caught.value))
+
+        threads = [threading.Thread(target=search_there) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(tries) == expected
+        assert len(failed) == 8
+        assert one.paused() is not None
+
+
+def test_the_log_hears_of_a_failure_once_in_a_pause(
+    memory: tuple[Any, Settings], caplog: pytest.LogCaptureFixture
+) -> None:
+    conn, settings = memory
+    lost = replace(settings, postgres_dsn="host=127.0.0.1 port=1 user=x")
+    function = functions.sql_nearest(conn, lost, lambda text: wanted(text).vector)
+    sql_functions.register(conn, settings=lost, nearest=function)
+    ask = "select limbic_nearest('postgres', 'billing', 3)"
+
+    def asked() -> list[tuple[str, str]]:
+        caplog.clear()
+        for _ in range(4):
+            # as if each was the first to notice
+            links.server(lost.postgres_dsn)._problem = None
+            with pytest.raises(sqlite3.OperationalError), functions.serving(RETRIEVER):
+                conn.execute(ask)
+            assert "cannot be reached" in str(functions.failure())
+        assert [record.exc_info for record in caplog.records if record.exc_info] == []
+        return [(record.name, record.levelname) for record in caplog.records]
+
+    assert asked() == [("datasette_limbic", "WARNING")]
+    assert "limbic_nearest(): the PostgreSQL server refuses" not in caplog.text[1000:]
+    assert asked() == []
+    links.server(lost.postgres_dsn)._quiet_until = 0.0
+    assert len(asked()) == 1
+    # another retriever's failure is one line as well
+    caplog.clear()
+    with pytest.raises(sqlite3.OperationalError):
+        conn.execute("select limbic_nearest('nobody', 'billing', 3)")
+    ((name, level, line),) = caplog.record_tuples
+    assert (name, level) == ("datasette_limbic", logging.WARNING)
+    assert "nobody" in line
+    assert "\n" not in caplog.text.strip()
 
 
 def test_many_threads_and_a_restart(
@@ -732,6 +996,46 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(
     monkeypatch.setattr(dsn, "find_spec", lambda name: None)
     assert "pip install 'datasette-limbic[postgres]'" in (RETRIEVER.unusable(conn, settings) or "")
     assert "pip install 'datasette-limbic[postgres]'" in (push(conn, settings).problem or "")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgresql://u:tail9/{}@127.0.0.1/db",
+        "postgresql://u:p%40q@{}@127.0.0.1:1/db",
+        "postgresql://u:a:{}@127.0.0.1:1/db",
+        "postgresql://u:x?q={}@127.0.0.1:1/db",
+        "postgresql://u:a@{}." + "z" * 70 + "@127.0.0.1:1/db",
+        "host=127.0.0.1 port=1 user=x password={}",
+        "host=127.0.0.1 port=1 user=x password=it {}",
+    ],
+)
+def test_no_piece_of_a_password_is_logged(
+    memory: tuple[Any, Settings],
+    demo_db: Path,
+    given: str,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    conn, settings = memory
+    caplog.set_level(logging.DEBUG)
+    bad = replace(settings, postgres_dsn=given.format(SECRET), postgres_timeout_ms=5000)
+    with closing(connection.connect(demo_db, settings=bad)) as own:
+        found = search(own, "billing", settings=bad)
+    assert "another retriever searched" in found["degraded"]
+    problem = push(conn, bad).problem
+    assert problem is not None
+    chained = ""
+    if RETRIEVER.unusable(conn, bad) != problem:
+        links._known.clear()
+        with pytest.raises(RetrieverFailed) as failed:
+            nearest(conn, bad, "billing")
+        # as a log would have it, with what it was raised from
+        chained = "".join(traceback.format_exception(failed.value))
+        assert "RetrieverFailed" in chained
+    said = capfd.readouterr()
+    for text_ in (found["degraded"], problem, chained, caplog.text, said.out, said.err):
+        assert SECRET not in text_
 
 
 def test_searching_needs_no_more_than_to_read(

@@ -153,7 +153,7 @@ def test_a_frequency_is_that_of_the_rarest_token_in_any_order(tmp_path: Path, se
         conn.executemany(
             "insert into observations(entity_id, content) values (1, ?)", ((t,) for t in texts)
         )
-    exact = {word: sum(word in text.split() for text in set(texts)) for word in words}
+    exact = {word: sum(word in text.split() for text in texts) for word in words}
     for several in itertools.chain(
         itertools.permutations(words, 2), (chance.sample(words, k) for k in (1, 3, 5, 8))
     ):
@@ -178,6 +178,29 @@ def test_a_phrase_that_ends_in_part_of_a_word_is_found(tmp_path: Path):
     ):
         found = search.search(conn, query, mode="text", now=NOW)
         assert [row["name"] for row in found["results"]] == [name]
+    conn.close()
+
+
+def test_what_a_transaction_took_back_is_not_remembered(tmp_path: Path):
+    conn = connection.connect(empty_memory(tmp_path / "memory.db"))
+    with conn:
+        conn.execute("insert into entities(id, name) values (1, 'deploy')")
+
+    def asked() -> int:
+        return int(conn.execute("select limbic_frequency('deploy')").fetchone()[0])
+
+    said = "insert into observations(entity_id, content) values (1, 'deploy')"
+    assert asked() == 1
+    conn.execute("begin")
+    assert asked() == 1
+    conn.execute(said)
+    conn.execute("savepoint one")
+    conn.execute(said)
+    assert asked() == 3
+    conn.execute("rollback to one")
+    assert asked() == 2
+    conn.execute("rollback")
+    assert asked() == 1
     conn.close()
 
 
@@ -291,8 +314,10 @@ def test_older_texts_are_found_where_the_newest_are_archived(layered):
 )
 def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query, said):
     reading = replace(statement.FURTHER, texts=5000, ids=5000, parts=5000, places=5000)
-    monkeypatch.setattr(further, "FURTHER", reading)
-    answer = search.search(layered, query, mode="text", now=NOW, as_of="2025-06-30")
+    monkeypatch.setattr(further, "FURTHER_OF_TYPE", reading)
+    # they did not hold then
+    given = {"type": "New", "as_of": "2025-06-30"}
+    answer = search.search(layered, query, mode="text", now=NOW, **given)
     assert answer["results"] == []
     assert said in answer["degraded"]
     assert answer["reason"] == "none of the texts that were looked at matches"

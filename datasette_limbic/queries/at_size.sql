@@ -21,3 +21,6 @@ create index if not exists entity_access_count on entity_access(access_count des
 create index if not exists entity_access_last on entity_access(last_access desc, entity_id);
 create index if not exists entities_activity
   on entities(ifnull(last_activity_at, created_at) desc, id);
+
+-- Entities of one type: what a search of a type may find, without looking at all.
+create index if not exists entities_of_type on entities(entity_type);

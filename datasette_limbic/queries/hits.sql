@@ -2,7 +2,7 @@
 -- its texts to say that it is worth nothing.
 hits as materialized (
   select * from (select * from (select * from (select rowid as doc,
-      iif((select sum(df * tokens) from kept) < 200000, bm25(_limbic_fts, 4.0, 1.0), 0) as score
+      /*rated*/ as score
     from _limbic_fts where _limbic_fts match (
       select ifnull(group_concat(term, ' OR '), '""') from kept /*single*/)
     order by 1 desc limit {texts}) /*phrase*/) /*only*/ /*cut*/)
@@ -10,9 +10,9 @@ hits as materialized (
   -- the entity of that name, however common its words
   select id * 2, -1e9 from entities where name = trim(:q)
   union all
-  select * from (select rowid as doc, bm25(_limbic_trigram) from _limbic_trigram
+  select * from (select * from (select rowid as doc, bm25(_limbic_trigram) from _limbic_trigram
   where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from
     /*substrings*/)
-  order by 1 desc limit {parts}) /*only*/
+  order by 1 desc limit {parts}) /*only*/)
   /*short_runs*/
 )

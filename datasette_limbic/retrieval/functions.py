@@ -37,9 +37,24 @@ def failure() -> RetrieverFailed | None:
     return found
 
 
+def broken_off() -> sqlite3.OperationalError | None:
+    """SQLite's own error, such as that the time is over, in a statement that a retriever ran
+    within a statement of this thread; asked for once. The outer one says but that a function
+    failed."""
+    found: sqlite3.OperationalError | None = getattr(_last, "broken_off", None)
+    _last.broken_off = None
+    return found
+
+
+def _forget() -> None:
+    # somebody's own SQL may have failed in this thread, and nobody asked why
+    _last.failure = _last.broken_off = None
+
+
 @contextmanager
 def guarded(found: Retriever) -> Iterator[None]:
     """Whatever a plugin raises in this block is a RetrieverFailed. Errors of SQLite's pass."""
+    _forget()
     try:
         yield
     except (LimbicError, sqlite3.Error):
@@ -67,9 +82,11 @@ def share(found: Retriever, value: object) -> float | None:
     """The recall that a plugin says, 0 to 1, if any. Raises RetrieverFailed for anything else."""
     if value is None:
         return None
-    # numbers of numpy are no int and no float, and NaN is not from 0 to 1
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= 1:
-        return float(value)
+    # numbers of numpy are no int and no float
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = float(value)
+        if 0 <= number <= 1:  # NaN is not
+            return number
     raise RetrieverFailed(
         f"the retriever {found.name} failed (recall() answered {value!r:.100}, which is no number "
         "from 0 to 1)"
@@ -144,7 +161,7 @@ def _called(
     ask: Callable[[Retriever], Any],
     within: float | None = None,
 ) -> str:
-    _last.failure = None
+    _forget()
     try:
         found = _allowed(conn, settings, name)
         return json.dumps(checked(name, ask(found), most, within))
@@ -152,9 +169,12 @@ def _called(
         _last.failure = error
         raise
     except sqlite3.Error as error:
-        if not isinstance(error, sqlite3.OperationalError):
+        if isinstance(error, sqlite3.OperationalError):
+            # locked, or broken off for its time: not the retriever's doing
+            _last.broken_off = error
+        else:
             _last.failure = RetrieverFailed(said(name, error))
-        raise  # locked, or broken off for its time: not the retriever's doing
+        raise
     except BadParameter as error:
         # a name that somebody typed into SQL
         _last.failure = RetrieverFailed(str(error))
@@ -170,6 +190,7 @@ def _called(
 def serving(found: Retriever) -> Iterator[None]:
     """A search's own statement, in this thread: it was asked already whether it can serve."""
     _last.serves = found.name
+    _forget()
     try:
         yield
     finally:

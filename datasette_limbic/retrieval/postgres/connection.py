@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import RetrieverFailed
@@ -44,6 +44,30 @@ class Lent:
     """The version of pgvector, (0, 8, 1) for one; empty where the server has none."""
     path: str
     """The schema where pgvector's types are."""
+    settings: frozenset[str] = field(default_factory=frozenset)
+    """The settings of HNSW indexes that it knows: to set another one is an error."""
+    yugabyte: bool = False
+    """Whether its vector indexes are YugabyteDB's."""
+
+    def look(self) -> None:
+        """Find out what the server can do. Raises psycopg.Error."""
+        from psycopg import sql
+
+        row = self.conn.execute(
+            "select e.extversion, n.nspname from pg_extension e"
+            " join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+        ).fetchone()
+        if row is None:
+            return
+        self.vector = tuple(int(n) for n in row[0].split(".") if n.isdigit())
+        self.path = row[1]
+        # pgvector's settings are there from the first vector on
+        self.conn.execute(sql.SQL("select '[1]'::{}").format(sql.Identifier(self.path, "vector")))
+        names, self.yugabyte = self.conn.execute(
+            "select array(select name from pg_settings where name like '%hnsw.%'),"
+            " exists(select from pg_am where amname = 'ybhnsw')"
+        ).fetchone() or ([], False)
+        self.settings = frozenset(names)
 
 
 def open_connection(dsn: str, timeout_s: float, **options: Any) -> Lent:
@@ -59,21 +83,13 @@ def open_connection(dsn: str, timeout_s: float, **options: Any) -> Lent:
         **{"application_name": "datasette-limbic", **options},
     )
     try:
-        return _lent(conn, timeout_s)
+        lent = Lent(conn, (), "public")
+        with Deadline(conn, max(2.0, timeout_s)):
+            lent.look()
+        return lent
     except BaseException:
         conn.close()
         raise
-
-
-def _lent(conn: Connection[Any], timeout_s: float) -> Lent:
-    with Deadline(conn, max(2.0, timeout_s)):
-        row = conn.execute(
-            "select e.extversion, n.nspname from pg_extension e"
-            " join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
-        ).fetchone()
-    if row is None:
-        return Lent(conn, (), "public")
-    return Lent(conn, tuple(int(n) for n in row[0].split(".") if n.isdigit()), row[1])
 
 
 class Deadline:
@@ -121,6 +137,7 @@ class Server:
         self._problem: str | None = None
         self._again_at = 0.0
         self._trying = False
+        self._quiet_until = 0.0
         _servers.add(self)
 
     def paused(self) -> str | None:
@@ -129,11 +146,22 @@ class Server:
             waiting = self._trying or time.monotonic() < self._again_at
             return self._problem if self._problem and waiting else None
 
+    def told(self) -> bool:
+        """Whether the log has heard of this server a moment ago; now it has. It hears of it once
+        in PAUSE_S, however many searches fail meanwhile."""
+        with self._guard:
+            now = time.monotonic()
+            if now < self._quiet_until:
+                return True
+            self._quiet_until = now + PAUSE_S
+            return False
+
     def run(self, work: Callable[[Lent], T], timeout_s: float) -> T:
         """What ``work`` makes of a connection, within so many seconds.
 
-        Raises RetrieverFailed, with a sentence without the password. What ``work`` raises as
-        RetrieverFailed says nothing against the server.
+        Raises RetrieverFailed, with a sentence without the password; and nothing is chained to
+        it, since libpq takes a piece of a password for a host, and names it. What ``work`` raises
+        as RetrieverFailed says nothing against the server.
         """
         import psycopg
 
@@ -149,16 +177,16 @@ class Server:
                 lent.conn.close()
                 late = deadline is not None and deadline.passed
                 if late or isinstance(error, psycopg.errors.QueryCanceled):
-                    raise self._fail(_late(timeout_s)) from error
+                    raise self._fail(_late(timeout_s)) from None
                 if isinstance(error, psycopg.OperationalError) and not fresh:
                     # the server was restarted meanwhile: all that were open are gone
                     self.close()
                     continue
                 if isinstance(error, psycopg.OperationalError):
-                    raise self._fail(failed(error, self._dsn)) from error
+                    raise self._fail(failed(error, self._dsn)) from None
                 # what a sync or an administrator puts right at any moment: no reason to wait
                 self._tried()
-                raise RetrieverFailed(failed(error, self._dsn)) from error
+                raise RetrieverFailed(failed(error, self._dsn)) from None
             except BaseException:
                 lent.conn.close()
                 self._tried()
@@ -197,7 +225,7 @@ class Server:
             return lent, True
         if error is None:
             raise self._fail(_late(max(0.0, patience)))
-        raise self._fail(failed(error, self._dsn)) from error
+        raise self._fail(failed(error, self._dsn))
 
     def _give_back(self, lent: Lent) -> None:
         with self._guard:

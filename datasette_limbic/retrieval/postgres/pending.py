@@ -43,18 +43,18 @@ class Pending(NamedTuple):
 
 
 def pending(conn: sqlite3.Connection, collection: str, pushed: int) -> Pending:
-    """What changed after version ``pushed``, the server's. Raises RetrieverFailed where this file
-    cannot tell."""
+    """What changed after version ``pushed``, the server's.
+
+    Raises RetrieverFailed where this file cannot tell: it was indexed anew, it lags behind, it was
+    restored from a backup, or another copy of it was pushed.
+    """
     now = changes.version(conn, collection).now
     changed = _changed(conn, collection, pushed, now)
     if changed is None:
-        if pushed <= now:
-            raise RetrieverFailed(
-                f"the PostgreSQL server has another state of the {collection} than this file "
-                "knows: run datasette limbic sync"
-            )
-        # this file is a copy that lags behind: the server has all that it has
-        changed = []
+        raise RetrieverFailed(
+            f"the PostgreSQL server has another state of the {collection} than this file knows: "
+            "run datasette limbic sync"
+        )
     marked = [row[0] for row in conn.execute(_MARKED, [collection, MOST + 1])]
     ids = set(changed).union(marked)
     if len(ids) <= MOST:

@@ -93,7 +93,8 @@ def _pushed(
     dsn = dsn_of(settings)
     try:
         lent = open_connection(dsn, CONNECT_S)
-    except psycopg.Error as error:
+    except (psycopg.Error, ValueError, OSError) as error:
+        # ValueError: a host that is none, such as a piece of a password
         return failed(error, dsn)
     try:
         _Push(conn, lent, settings, summary, progress).run()
@@ -163,11 +164,28 @@ class _Push:
         assert row is not None  # inserted above
         return _State(*row)
 
+    def _own(self, name: str, state: _State) -> _State:
+        """The state, if it is one that this file had.
+
+        Raises RetrieverFailed where it is another copy's, or what this file had before it was
+        restored from a backup: which of the two counts, only the user knows.
+        """
+        if not state.ready and state.pushed_to is None:
+            return state  # nothing was pushed, or somebody said so there
+        version = state.version if state.ready else state.target
+        row = self.conn.execute(
+            "select version from limbic_pushes where collection = ?", [name]
+        ).fetchone()
+        noted = row is not None and row[0] == version
+        if noted or changes.count_since(self.conn, name, version, 0) is not None:
+            return state
+        raise RetrieverFailed(schema.other_copy(name, self.schema))
+
     def _fill(self, name: str) -> bool:
         """Push all of a collection, unless what changed is known; whether it was done."""
         now = changes.version(self.conn, name).now
         with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
-            state = self._state(server, name)
+            state = self._own(name, self._state(server, name))
             if state.ready and changes.since(self.conn, name, state.version) is not None:
                 return False
             # what an earlier push began is continued where what changed since is known
@@ -191,7 +209,7 @@ class _Push:
         while last < source.MOST:
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
                 # read under the lock: of two pushes at once, the later one has the newer rows
-                self._state(server, name)
+                self._own(name, self._state(server, name))
                 batch = source.after(self.conn, name, last, BATCH, self.dimension)
                 to = batch.ids[-1] if len(batch.ids) == BATCH else source.MOST
                 self._bring(server, name, batch, between=(last, to))
@@ -205,11 +223,11 @@ class _Push:
 
     def _finish(self, filled: Sequence[str]) -> None:
         """Indexes over what was filled; only then may it be searched."""
-        with self._transaction(None) as server:
-            for table in schema.TABLES:
+        for table in schema.TABLES:
+            with Deadline(self.lent.conn, schema.BUILD_S), self._transaction(None) as server:
                 server.execute(f"analyze limbic.{table}")
         schema.make_indexes(self.lent, self.schema, self.kept, self.progress)
-        with self._transaction(None) as server:
+        with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
             server.execute(
                 "update limbic.limbic_state set ready = true, version = target, pushed_to = null,"
                 " pushed_at = now() where collection = any(%s)",
@@ -220,7 +238,7 @@ class _Push:
         """Push what changed since the server's version."""
         now = changes.version(self.conn, name).now
         with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
-            version = self._state(server, name).version
+            version = self._own(name, self._state(server, name)).version
         ids = changes.since(self.conn, name, version)
         if ids is None:
             raise RetrieverFailed(
@@ -230,7 +248,7 @@ class _Push:
         for start in range(0, len(ids), BATCH):
             some = ids[start : start + BATCH]
             with Deadline(self.lent.conn, BATCH_S), self._transaction() as server:
-                self._state(server, name)
+                self._own(name, self._state(server, name))
                 batch = source.these(self.conn, name, some, self.dimension)
                 self._bring(server, name, batch, ids=some)
             self._advance(len(some), name)

@@ -23,6 +23,10 @@ MAX_PLACE = 16383
 MAX_PLACES = 255
 MAX_BYTES = 500_000
 
+PART, PLACES = " part", " places"
+"""Words that stand in a tsvector for what it lacks, with a space, as no word of a text has: the
+last words of the text, and some places of words (beyond MAX_PLACE, or MAX_PLACES)."""
+
 
 class Words(NamedTuple):
     """The words of a text, each with its places, and how many words the text has."""
@@ -47,17 +51,23 @@ def word_bytes(word: str) -> bytes:
 
 
 def tsvector(found: Words) -> bytes:
-    """The binary form of a text's words; of a text beyond a tsvector's size, the beginning."""
+    """The binary form of a text's words; of a text beyond a tsvector's size, the beginning, and
+    a mark of what is left out."""
     parts: list[bytes] = []
+    marks: set[str] = set()
     size = 0
     kept: dict[bytes, tuple[int, ...]] = {}
     for word, all_places in found.places.items():
         raw = word_bytes(word)
         places = tuple(place for place in all_places[:MAX_PLACES] if place <= MAX_PLACE)
+        if len(places) < len(all_places):
+            marks.add(PLACES)
         size += len(raw) + 4 + 2 * len(places)
         if size > MAX_BYTES:
+            marks.add(PART)
             break
         kept.setdefault(raw, places)
+    kept.update((mark.encode(), ()) for mark in marks)
     for raw in sorted(kept, key=lambda one: (len(one), one)):
         places = kept[raw]
         parts.append(raw + b"\0" + struct.pack(f">H{len(places)}H", len(places), *places))

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RetrieverFailed
+from .connection import Deadline, Lent
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
     from psycopg.sql import Composed
-
-    from .connection import Lent
 
 FORMAT = 1
 HALF_FROM = (0, 7)
@@ -28,6 +27,9 @@ MAX_DIMENSION = {"halfvec": 4000, "vector": 2000}
 """Values that an HNSW index of each type takes."""
 TABLES = ("entities", "texts")
 MEGABYTE = 1 << 20
+BUILD_S, BUILD_ROW_S = 600.0, 0.02
+"""How long one index may take before the server counts as hung, and for each row in addition:
+fifteen times what was measured (``docs/postgres.md``)."""
 
 _MEMORY = (
     "create table if not exists limbic.limbic_memory ("
@@ -146,6 +148,17 @@ def other_memory(schema: str) -> str:
     )
 
 
+def other_copy(collection: str, schema: str) -> str:
+    """The sentence for a schema that another copy of the same file was pushed to."""
+    return (
+        f"the schema {schema!r} on the PostgreSQL server holds {collection} of another copy of "
+        "this file, or of this one before it was restored from a backup, and they were left as "
+        "they are: name a schema of its own for this copy in postgres_schema, or, where this file "
+        f"is the one that counts, run DELETE FROM {quoted(schema)}.limbic_state there, then "
+        "datasette limbic sync"
+    )
+
+
 def make(lent: Lent, schema: str, memory: str, model: str, dimension: int, partitions: int) -> Kept:
     """Make what is missing; what stands there of another model or dimension is thrown away, and
     what stands there in part.
@@ -154,7 +167,9 @@ def make(lent: Lent, schema: str, memory: str, model: str, dimension: int, parti
     schema of another memory or version.
     """
     require_pgvector(lent)
-    kind = "halfvec" if lent.vector >= HALF_FROM else "vector"
+    # YugabyteDB's indexes take no halfvec, although its pgvector has the type
+    half = lent.vector >= HALF_FROM and not lent.yugabyte
+    kind = "halfvec" if half else "vector"
     if dimension > MAX_DIMENSION[kind]:
         raise RetrieverFailed(
             f"vectors of {dimension:,} dimensions are more than an index of pgvector "
@@ -198,24 +213,19 @@ def require_pgvector(lent: Lent) -> None:
     try:
         with lent.conn.transaction():
             lent.conn.execute("create extension if not exists vector")
-    except errors.InsufficientPrivilege as error:
+    except errors.InsufficientPrivilege:
         raise RetrieverFailed(
             "the PostgreSQL database lacks the extension pgvector, and the user may not add it: "
             "an administrator runs CREATE EXTENSION vector there, once"
-        ) from error
+        ) from None
     except Error as error:
         if isinstance(error, errors.OperationalError):
             raise
         raise RetrieverFailed(
             "the PostgreSQL server has no pgvector: install it there (Debian: "
             "postgresql-16-pgvector), then run datasette limbic sync again"
-        ) from error
-    row = lent.conn.execute(
-        "select e.extversion, n.nspname from pg_extension e"
-        " join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
-    ).fetchone()
-    assert row is not None  # made above
-    lent.vector, lent.path = tuple(int(n) for n in row[0].split(".") if n.isdigit()), row[1]
+        ) from None
+    lent.look()
 
 
 def _make_schema(lent: Lent, schema: str) -> None:
@@ -227,12 +237,12 @@ def _make_schema(lent: Lent, schema: str) -> None:
         return
     try:
         conn.execute(f"create schema if not exists {quoted(schema)}")
-    except errors.InsufficientPrivilege as error:
+    except errors.InsufficientPrivilege:
         raise RetrieverFailed(
             f"the PostgreSQL user {conn.info.user!r} may not make the schema {schema!r}: an "
             f"administrator runs CREATE SCHEMA {quoted(schema)} AUTHORIZATION "
             f"{quoted(conn.info.user)} there, once"
-        ) from error
+        ) from None
 
 
 def _exists(conn: Placed, table: str) -> bool:
@@ -262,7 +272,7 @@ def make_indexes(
 
     A partition that is a foreign table is left out: its server makes them.
     """
-    with transaction(lent, schema, 60) as conn:
+    with Deadline(lent.conn, 60), transaction(lent, schema, 60) as conn:
         leaves = _leaves(conn)
         there = {
             row[0]
@@ -270,25 +280,25 @@ def make_indexes(
                 "select indexname from pg_indexes where schemaname = %s", [schema]
             )
         }
-        methods = {row[0] for row in conn.execute("select amname from pg_am")}
-    method = "hnsw" if "hnsw" in methods or "ybhnsw" not in methods else "ybhnsw"
+    method = "ybhnsw" if lent.yugabyte else "hnsw"
     wanted = []
     for table, leaf, rows in leaves:
         if table == "entities":
             # vectors and links to neighbours: with less memory than that it is built on disk
             size = rows * (kept.dimension * (2 if kept.kind == "halfvec" else 4) + 400)
-            wanted.append((f"{leaf}_type", leaf, "btree (entity_type)", 0))
+            wanted.append((f"{leaf}_type", leaf, "btree (entity_type)", 0, rows))
             wanted.append(
-                (f"{leaf}_near", leaf, f"{method} (embedding {kept.kind}_cosine_ops)", size)
+                (f"{leaf}_near", leaf, f"{method} (embedding {kept.kind}_cosine_ops)", size, rows)
             )
         else:
-            wanted.append((f"{leaf}_words", leaf, "gin (words)", rows * 200))
-    for done, (name, leaf, using, size) in enumerate(wanted):
+            wanted.append((f"{leaf}_words", leaf, "gin (words)", rows * 200, rows))
+    for done, (name, leaf, using, size, rows) in enumerate(wanted):
         if progress:
             progress(done, len(wanted), "indexes on the server")
         if name in there:
             continue
-        with transaction(lent, schema) as conn:
+        patience = Deadline(lent.conn, BUILD_S + rows * BUILD_ROW_S)
+        with patience, transaction(lent, schema) as conn:
             megabytes = min(2048, max(64, size // MEGABYTE))
             conn.execute(
                 "select set_config('maintenance_work_mem', greatest(%s, pg_size_bytes("

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasette.utils.sqlite import sqlite3
@@ -15,17 +15,18 @@ from ..model import MAX_K, Candidate, Hit, Retriever, Wanted
 from . import connection, schema
 from .dsn import dsn_of, unusable
 from .pending import MOST, measured, pending
+from .rows import PART, PLACES
 from .source import docs as numbered
 from .substrings import substrings
-from .terms import K1, NAME_WEIGHT, B, Size, Worth, rated, size_of, terms, tsquery
+from .terms import K1, NAME_WEIGHT, B, Size, Worth, here, rated, size_of, terms, tsquery
 
 if TYPE_CHECKING:
     from .connection import Lent
 
 EF_LEAST, EF_MOST = 40, 1000
 """Candidates that an HNSW index looks through: pgvector's default, and the most it takes."""
-ITERATES_FROM = (0, 8)
-"""The version of pgvector whose index goes on until a filtered query is filled."""
+MOST_LONG = 200
+"""Texts beyond a tsvector that one search looks up here; of more, the newest."""
 _SYNC = "run datasette limbic sync"
 SPARE = 10
 """Candidates asked for beyond those wanted: some are gone, or have changed meanwhile."""
@@ -65,8 +66,8 @@ class Postgres(Retriever):
                 return f"the {collection} were indexed anew since the last push: {_SYNC}"
             if left_out:
                 return (
-                    f"{left_out + MOST:,} {collection} are not on the PostgreSQL server yet, and "
-                    f"a search looks through {MOST:,} of them: {_SYNC}"
+                    f"more than {MOST:,} {collection} are not on the PostgreSQL server yet, and a "
+                    f"search looks through the newest {MOST:,} of them: {_SYNC}"
                 )
         return None
 
@@ -74,6 +75,12 @@ class Postgres(Retriever):
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
     ) -> Sequence[Candidate]:
         """The nearest entities; their distances are those of the file's own vectors."""
+        with _told_once(settings):
+            return self._nearest(conn, wanted, settings)
+
+    def _nearest(
+        self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
+    ) -> Sequence[Candidate]:
         literal = "[" + ",".join(map(repr, memoryview(wanted.vector).cast("f"))) + "]"
         where = "" if wanted.include_archived else " and not archived"
         params: list[Any] = [literal]
@@ -96,6 +103,10 @@ class Postgres(Retriever):
 
     def texts(self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings) -> Sequence[Hit]:
         """The best texts by the words they hold, and those that hold a part of a word."""
+        with _told_once(settings):
+            return self._texts(conn, wanted, settings)
+
+    def _texts(self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings) -> list[Hit]:
         size = size_of(conn)
         worth = terms(conn, wanted.query, size)
         known = [one for one in worth if one.frequency]
@@ -121,8 +132,9 @@ class Postgres(Retriever):
             ["case when words @@ %s::tsquery then %s::float8 else 0 end"] * len(known)
         )
         statement = (
-            f"select doc from (select doc, length, ({cases}) as idf, case when doc & 1 = 1 then 1"
-            " else %s::float8 end as times from limbic.texts where words @@ %s::tsquery) found"
+            f"select doc, false from (select doc, length, ({cases}) as idf,"
+            " case when doc & 1 = 1 then 1 else %s::float8 end as times"
+            " from limbic.texts where words @@ %s::tsquery) found"
             " order by idf * times / (times + %s::float8 + length * %s::float8) desc, doc limit %s"
         )
         params: list[Any] = []
@@ -130,12 +142,20 @@ class Postgres(Retriever):
             params += [tsquery(one.term.tokens), one.idf]
         matching = " | ".join(f"({tsquery(one.term.tokens)})" for one in known)
         params += [NAME_WEIGHT, matching, K1 * (1 - B), K1 * B / size.average]
-        states, found = self._ask(conn, settings, statement, [*params, k + SPARE + k // 10])
-        docs = {row[0] for row in found}
+        # and texts that the server has in part: whether they hold the words is for the file to say
+        statement = f"({statement}) union all (select doc, true from limbic.texts"
+        statement += " where words @@ %s::tsquery order by doc desc limit %s)"
+        phrases = any(len(one.term.tokens) > 1 for one in known)
+        marks = [PART, PLACES] if phrases else [PART]
+        lacking = " | ".join(tsquery((mark,)) for mark in marks)
+        params += [k + SPARE + k // 10, lacking, MOST_LONG]
+        states, found = self._ask(conn, settings, statement, params)
+        in_part = [doc for doc, part in found if part]
+        docs = {row[0] for row in found}.difference(in_part)
         for collection in COLLECTIONS:
             waiting = pending(conn, collection, states[collection].version)
             docs.update(numbered(collection, sorted(waiting.ids)))
-        return rated(conn, docs, known, size)
+        return rated(conn, docs, known, size) + here(conn, in_part, known)
 
     def _ask(
         self,
@@ -150,20 +170,52 @@ class Postgres(Retriever):
         timeout_s = settings.postgres_timeout_ms / 1000
 
         def work(lent: Lent) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-            from psycopg import Pipeline
-
-            together = lent.conn.pipeline() if Pipeline.is_supported() else nullcontext()
             extra = more(lent) if more else {}
-            with together, lent.conn.transaction():
+            placed = schema.Placed(lent.conn, settings.postgres_schema)
+            # no transaction() of psycopg's: who fails loses the connection, and need not end it
+            with _together(lent):
+                lent.conn.execute("begin")
                 for statement in schema.settings(lent, timeout_s, jit="off", **extra):
                     lent.conn.execute(statement)
-                placed = schema.Placed(lent.conn, settings.postgres_schema)
                 state = placed.execute(_STATE)
                 found = placed.execute(sql, params)
+                lent.conn.execute("commit")
             return state.fetchall(), found.fetchall()
 
         state, found = connection.server(dsn_of(settings)).run(work, timeout_s)
         return _checked(state, memory, _model(conn), settings), found
+
+
+@contextmanager
+def _together(lent: Lent) -> Iterator[None]:
+    """Statements that are sent at once, where libpq can. Raises psycopg.Error.
+
+    What fails is raised after the pipeline was left: psycopg logs what it cannot raise, for each
+    search that a lost server breaks off.
+    """
+    from psycopg import Error, Pipeline
+
+    problem: Error | None = None
+    try:
+        with lent.conn.pipeline() if Pipeline.is_supported() else nullcontext():
+            try:
+                yield
+            except Error as error:
+                problem = error
+    except Error as error:
+        problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+@contextmanager
+def _told_once(settings: Settings) -> Iterator[None]:
+    """A failure that the log has heard of a moment ago is marked as told."""
+    try:
+        yield
+    except RetrieverFailed as error:
+        error.told = connection.server(dsn_of(settings)).told()
+        raise
 
 
 def _memory(conn: sqlite3.Connection) -> str | None:
@@ -215,7 +267,10 @@ def _index_settings(lent: Lent, count: int, settings: Settings) -> dict[str, str
     # to find but a part of them
     factor = 4 if settings.postgres_partitions > 1 else 10
     ef = settings.postgres_ef_search or max(EF_LEAST, factor * count)
-    found = {"hnsw.ef_search": str(min(EF_MOST, ef))}
-    if lent.vector >= ITERATES_FROM:
-        found["hnsw.iterative_scan"] = "relaxed_order"
-    return found
+    wanted = {
+        "ybhnsw.ef_search": str(min(EF_MOST, ef)),  # YugabyteDB's
+        "hnsw.ef_search": str(min(EF_MOST, ef)),
+        # from pgvector 0.8 on: it goes on until a filtered query is filled
+        "hnsw.iterative_scan": "relaxed_order",
+    }
+    return {name: value for name, value in wanted.items() if name in lent.settings}
