@@ -101,13 +101,28 @@ def upsert(
             for i, u in zip(latest, checked, strict=True)
             if isinstance(u, str)
         ]
+        untrue = _is_untrue(conn, collection)
         if dimension:
             conn.executemany(
                 f"delete from {table.name} where {table.key} = ?", [(i,) for i in latest]
             )
             conn.executemany(table.insert, good)
-        _note(conn, collection, dimension, forget=latest, rejected=bad)
+        _note(conn, collection, dimension, forget=latest, rejected=bad, untrue=untrue)
     return bad
+
+
+def _is_untrue(conn: sqlite3.Connection, collection: str) -> bool:
+    """Whether a sync without sqlite-vec left a table that is not as what is stored: it says 0
+    vectors then, and writing some of them must not take that back. A rebuild does."""
+    row = conn.execute(
+        "select vectors from limbic_indexes where collection = ?", [collection]
+    ).fetchone()
+    return bool(
+        row
+        and not row[0]
+        and table_dimension(conn, collection) is not None
+        and count_rows(conn, f"{TABLES[collection].name}_rowids")
+    )
 
 
 def delete(conn: sqlite3.Connection, collection: str, ids: Iterable[int]) -> None:
@@ -118,9 +133,10 @@ def delete(conn: sqlite3.Connection, collection: str, ids: Iterable[int]) -> Non
         return
     with transaction(conn):
         dimension = table_dimension(conn, collection)
+        untrue = _is_untrue(conn, collection)
         if dimension is not None:
             conn.executemany(f"delete from {table.name} where {table.key} = ?", [(i,) for i in ids])
-        _note(conn, collection, dimension or 0, forget=ids, rejected=[])
+        _note(conn, collection, dimension or 0, forget=ids, rejected=[], untrue=untrue)
 
 
 def drop(conn: sqlite3.Connection, collection: str) -> None:
@@ -197,6 +213,7 @@ def _note(
     forget: Iterable[int] = (),
     built: bool = False,
     changed: Iterable[int] | None = None,
+    untrue: bool = False,
 ) -> None:
     """Write the row of limbic_indexes: counts, and the rejected less those seen again."""
     row = conn.execute(
@@ -217,7 +234,9 @@ def _note(
         {
             "c": collection,
             "dimension": dimension,
-            "vectors": count_rows(conn, f"{TABLES[collection].name}_rowids") if there else 0,
+            "vectors": count_rows(conn, f"{TABLES[collection].name}_rowids")
+            if there and not untrue
+            else 0,
             "rejected": json.dumps(rejected),
             "built": built,
         },

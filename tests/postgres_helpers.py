@@ -101,9 +101,13 @@ class PostgresServer:
         """Kill the server itself, which may clean up nothing; its processes end by themselves."""
         pid = self.pid()
         assert pid is not None
+        # its processes change what they are called, so they are known by their parent
+        own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + 10
-        while time.monotonic() < until and self._has_processes():
+        while time.monotonic() < until and (
+            self._has_processes() or any(_lives(one) for one in own)
+        ):
             time.sleep(0.05)
         # the dead process may still be listed, and then its locks seem to be held
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -153,6 +157,14 @@ def with_fdw(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
         "dynamic_library_path": f"{lib}:$libdir",
     }
     return options, {"LD_LIBRARY_PATH": str(lib)}
+
+
+def _lives(pid: str) -> bool:
+    """Whether a process is there, and not only listed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _free_port() -> int:

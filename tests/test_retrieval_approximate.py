@@ -224,6 +224,7 @@ def test_after_any_changes_it_is_exact_where_it_looks_at_all(steps, small, tmp_p
                 building.build(conn)
             else:
                 changes.forget(conn, "entities")
+                conn.commit()
             if builds.serving(conn) is None:
                 assert conn.execute("select count(*) from embeddings").fetchone()[0] < 2
                 return

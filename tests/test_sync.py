@@ -776,7 +776,7 @@ def test_without_sqlite_vec_a_sync_that_dies_is_told_by_the_next(path, conn, mod
     sync(conn)
     assert in_step(conn)
     stored = dict(conn.execute("select cast(id as integer), embedding from embeddings"))
-    for item, blob in conn.execute(f"select {vectors.TABLES['entities'].key}, embedding from _limbic_vec_entities"):
+    for item, blob in conn.execute("select entity_id, embedding from _limbic_vec_entities"):
         told, length = values(stored[item]), math.hypot(*values(stored[item]))
         assert values(blob) == pytest.approx([value / length for value in told], abs=1e-6)
 
