@@ -14,7 +14,7 @@ from datasette_limbic.reports.queries import queries
 
 ROOT = {"id": "root"}
 MARK = "zyxwmark"
-VIEWS = (*queries(), "entity_snapshots")
+VIEWS = (*queries(), "entity_snapshots", "_limbic_last_characters")
 KEPT = ("limbic_topics", "limbic_duplicates", "limbic_insights", "limbic_changes")
 GRAPH = ("entities", "observations", "relations")
 
