@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +37,22 @@ async def require_view(
     """Raise Forbidden, naming what is missing, unless ``actor`` may view database and tables."""
     with _named(f"view-database on {database}"):
         await _require_database(datasette, actor, database)
-    for table in tables:
-        with _named(f"view-table on {database}/{table}"):
-            await _require_table(datasette, actor, database, table)
+    if ONE_POINT_ZERO:
+        for table in tables:
+            await _require_named(datasette, actor, database, table)
+        return
+    asked = [_require_named(datasette, actor, database, table) for table in tables]
+    # 0.65 looks each table up in a thread, whose answers are waited for together
+    for found in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(found, BaseException):
+            raise found
+
+
+async def _require_named(
+    datasette: Datasette, actor: dict[str, Any] | None, database: str, table: str
+) -> None:
+    with _named(f"view-table on {database}/{table}"):
+        await _require_table(datasette, actor, database, table)
 
 
 @contextmanager
