@@ -29,8 +29,9 @@ SHORTLISTED = (250, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12_000, 16_00
 RESCORED = (40, 60, 80, 100, 150, 200, 300, 450, 700, 1000, 1500)
 EXACT_COST = 14
 """What comparing one vector exactly costs, in codes that could be compared instead (measured)."""
-MARGIN = 0.003
-"""How much more than the target the setting half has to reach."""
+MARGIN = 0.5
+"""Share of the misses that the target allows by which the setting half has to do better: people's
+questions are less like the vectors than any that can be made of the memory's own texts."""
 _BATCH = 20_000
 _SAME = 1e-6
 """Similarities that differ by less are the same: several texts may be equal."""
@@ -161,7 +162,7 @@ def _cheapest(ranks: list[tuple[numpy.ndarray, numpy.ndarray]], target: float) -
                 [numpy.mean((b < shortlisted) & (c < rescored)) for b, c in ranks if len(b)]
             )
             # beyond the target more recall is worth nothing
-            worth = min(float(recall), min(1.0, target + MARGIN))
+            worth = min(float(recall), 1 - (1 - target) * (1 - MARGIN))
             key = (worth, -(shortlisted + EXACT_COST * rescored))
             if best is None or key > best[0]:
                 best = (key, shortlisted, rescored)
