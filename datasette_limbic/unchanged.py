@@ -69,12 +69,12 @@ def state(conn: sqlite3.Connection) -> tuple[int, Hashable] | None:
     read there may never come to be, and a rollback shows in none of these.
     """
     try:
-        if conn.in_transaction and conn.execute("pragma temp.user_version").fetchone()[0]:
-            return None
         number = conn.execute("pragma temp.user_version").fetchone()[0]
         if not number:
             number = next(_numbers)
             conn.execute(f"pragma temp.user_version = {number}")
+        if conn.in_transaction:
+            return None
         version = conn.execute("pragma main.data_version").fetchone()[0]
         schema = conn.execute("pragma main.schema_version").fetchone()[0]
     except (sqlite3.DatabaseError, TypeError) as error:  # an authorizer may hide a pragma
