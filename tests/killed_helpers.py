@@ -27,6 +27,7 @@ def _say(**answer: Any) -> None:
 def _small(conn: Any) -> None:
     """With a cache of a few pages, a transaction is in the file long before its commit."""
     conn.execute("pragma cache_size = 4")
+    conn.execute("pragma cache_spill = 4")
     conn.execute("pragma mmap_size = 0").fetchone()
     conn.execute("pragma synchronous = off")
 

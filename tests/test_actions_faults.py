@@ -143,7 +143,9 @@ def full_after(conn: Any, pages: int) -> None:
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_a_full_disk(acted: Path, case: str) -> None:
     with opened(acted) as conn, watched(acted) as observer:
-        conn.execute("pragma cache_size = 8")  # pages are written before the commit, too
+        # pages are written before the commit, too
+        conn.execute("pragma cache_size = 8")
+        conn.execute("pragma cache_spill = 8")
         name, arguments = prepared(conn, case)
         conn.execute("vacuum")
         # the log of changes needs a page more for what is long

@@ -633,6 +633,7 @@ schema.fill_indexes = slow
 conn = connection.connect(sys.argv[1])
 # a small cache, so that pages are in the file already when the kill comes
 conn.execute("pragma cache_size=-500")
+conn.execute("pragma cache_spill=-500")
 import_files(conn, [sys.argv[2]])
 """
 

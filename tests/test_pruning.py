@@ -418,6 +418,7 @@ def test_a_killed_program_leaves_whole_searches(conn, empty_db):
         pruning.MAX_ROWS = 20
         conn = connection.connect({str(empty_db)!r})
         conn.execute("pragma cache_size=1")  # what is not committed reaches the file too
+        conn.execute("pragma cache_spill=1")
         conn.create_function("die", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
         conn.execute(
             "create temp trigger killed before delete on limbic_searches when old.id = 8"
