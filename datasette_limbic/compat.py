@@ -83,6 +83,7 @@ async def _require_database(
 async def _require_table(
     datasette: Datasette, actor: dict[str, Any] | None, database: str, table: str
 ) -> None:
+    """Of a database that ``actor`` may view."""
     if ONE_POINT_ZERO:
         from datasette.resources import TableResource
 
@@ -94,11 +95,12 @@ async def _require_table(
             )
     else:
         # table, then database, then instance: the first that has an opinion decides, as on
-        # Datasette's own table page
-        await datasette.ensure_permissions(
-            actor,
-            [("view-table", (database, table)), ("view-database", database), "view-instance"],
+        # Datasette's own table page; database and instance have said yes already
+        allowed = await datasette.permission_allowed(
+            actor, "view-table", resource=(database, table), default=None
         )
+        if allowed is not None and not allowed:
+            raise Forbidden("view-table")
 
 
 def forget_permissions() -> None:

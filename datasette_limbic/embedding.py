@@ -197,6 +197,11 @@ def embed_query(model_id: str, text: str, *, prefix: str = "") -> bytes:
     return blob
 
 
+def is_remembered(model_id: str, text: str, *, prefix: str = "") -> bool:
+    """Whether ``embed_query`` knows the vector of this query already."""
+    return _cached((model_id, prefix + text)) is not None
+
+
 def sql_embedder(conn: sqlite3.Connection, settings: Any = None) -> Callable[..., bytes | None]:
     """The function behind ``limbic_embed(text[, collection])`` on this connection.
 

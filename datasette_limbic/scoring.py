@@ -352,7 +352,8 @@ def blend(strategy: str, base: float, limbic_norm: float) -> float:
 
 def _decay(hours: float, lambda_hourly: float | None, floor: float) -> float:
     rate = LAMBDA_HOURLY if lambda_hourly is None else lambda_hourly
-    return max(floor, math.exp(-rate * max(hours, 0.0)))
+    left = math.exp(-rate * hours) if hours > 0 else 1.0
+    return left if left > floor else floor
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from datasette_limbic import scoring, text
 from datasette_limbic.routing import detect_query_type
-from datasette_limbic.times import hours_since
+from datasette_limbic.times import hours_since, parse_time
 
 Embed = Callable[[str, "str | None"], "bytes | None"]
 
@@ -64,9 +64,15 @@ def _moment(now: Any) -> Any:
     """The time to reckon from: `now` as given, else the clock. ValueError if it is unreadable."""
     if now is None or now == "":
         return time.time()
-    if hours_since(now, now) is None:
+    if not (_is_time(now) if type(now) is str else parse_time(now) is not None):
         raise ValueError(f"now must be a time, not {now!r}")
     return now
+
+
+@lru_cache(maxsize=256)
+def _is_time(text: str) -> bool:
+    # the same one for every row of a statement
+    return parse_time(text) is not None
 
 
 def norm(value: Any, low: Any, high: Any) -> float | None:

@@ -43,6 +43,8 @@ def parse_time(value: object) -> float | None:
     Naive times are UTC. `None`, `''`, NaN, other text and anything outside the years 1 to 9999
     give `None`.
     """
+    if type(value) is str:  # nearly always, and for every row of a search
+        return _parse_text(value)
     if value is None:
         return None
     if isinstance(value, str):
@@ -67,7 +69,7 @@ def hours_since(then: object, now: object) -> float | None:
     end = parse_time(now)
     if start is None or end is None:
         return None
-    return max(0.0, (end - start) / 3600)
+    return (end - start) / 3600 if end > start else 0.0
 
 
 def to_sql(value: object) -> str | None:

@@ -172,6 +172,8 @@ async def _warm(here: Page, stored_model: str, query: str) -> None:
     What goes wrong here goes wrong again in search, which says so in ``degraded``.
     """
     model = here.settings.model or stored_model
+    if embedding.is_remembered(model, query, prefix=here.settings.query_prefix):
+        return
     loop = asyncio.get_running_loop()
 
     def embed() -> None:
