@@ -148,12 +148,19 @@ def test_what_was_begun_is_thrown_away_where_it_does_not_fit(path):
             ("update limbic_approximate set dimension = 8", {}),
             ("update limbic_approximate set model = 'other'", {}),
             ("update limbic_approximate set version = 12345", {}),
+            # what changed since it was begun is not known any more
+            (
+                "update limbic_indexes set version = version + 5, changes_from = version + 5"
+                " where collection = 'entities'",
+                {},
+            ),
             ("delete from _limbic_ann_parts", {}),
             ("update _limbic_ann_segments set codes = x'00'", {}),
         ):
             begin()
             if damage:
                 conn.execute(damage)
+                conn.commit()  # the next one begins on another connection
             steps = []
             build = building.build(
                 conn, progress=lambda d, t, w, steps=steps: steps.append(w), **arguments
