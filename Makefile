@@ -37,16 +37,21 @@ test: $(VENV)/.tested
 
 # minutes of a server under load, and of processes killed at any moment
 load: $(VENV)/.tested
-	$(BIN)/python -m pytest --load -m load
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --load -m load \
+	  $$(grep -rl --include='test_*.py' 'mark\.load' tests)
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
 
-# hours, 20 GB of disk and Debian's packages of WordNet and documentation: real texts, up to a
-# million, beside other ways to find vectors (make bench-scale SIZES=117659 PEERS=numpy,approximate)
-bench-scale: $(VENV)/.tested
-	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python -m benchmarks.scale bench-data $(SIZES:%=--size %) $(if $(PEERS),--peers $(PEERS))
+# real texts beside other ways to find vectors: a minute for SIZES=2000 PEERS=numpy,approximate, half an
+# hour and 4 GB of disk for SIZES=117659, longer and 20 GB for a million. Needs Debian's package
+# wordnet-base, and downloads packages of documentation
+SCALE = $(BIN)/python -m benchmarks.scale bench-data $(SIZES:%=--size %) $(if $(PEERS),--peers $(PEERS))
+bench-scale: $(VENV)/.installed
+	@absent=$$($(SCALE) --absent) && if [ -n "$$absent" ]; then \
+	  echo "Installing other ways to find vectors, to compare with: $$absent" && \
+	  $(BIN)/python -m pip install --quiet --group bench; fi
+	$(SCALE)
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .

@@ -10,9 +10,7 @@ Those of observations are short (NARROW): no page reads more of them than those 
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy
 
 from datasette_limbic import connection, llm_model, schema, vectors
 
-from . import memory
+from . import filling, memory
 
 MEAN_OBSERVATIONS = 10
 LARGE = 5_000
@@ -29,7 +27,6 @@ LARGE_ENTITIES = 3
 WIDE, NARROW = 512, 64
 SPREAD = 1.2
 LOOKED_AT = 2_000
-YEARS = 2
 TYPES = (
     "Person", "Project", "Session", "Decision", "Tool", "Domain", "Concept", "Bug", "Place",
     "Organisation", "Document", "Event",
@@ -43,22 +40,14 @@ def build(path: Path, entities: int, *, reports: bool = True) -> None:
     """Write the memory, index it and, unless told otherwise, look for what reports keep."""
     rng = numpy.random.default_rng(42)
     with closing(connection.connect(path, create=True)) as conn:
-        schema.init(conn)
-        conn.execute("pragma synchronous=off")
-        conn.execute("begin immediate")
-        schema.drop_triggers(conn)
-        names = _write_entities(conn, rng, entities)
-        owners = _write_observations(conn, rng, entities)
-        first, second = _write_relations(conn, rng, entities)
-        _write_use(conn, rng, names, first, second)
-        _write_searches(conn, rng, names)
-        _write_vectors(conn, rng, "entities", entities, WIDE)
-        _write_vectors(conn, rng, "observations", len(owners), NARROW)
-        schema.fill_indexes(conn)
-        schema.mark_for_reports(conn)
-        conn.execute("delete from limbic_stale")
-        schema.create_triggers(conn)
-        conn.commit()
+        with filling.filling(conn, for_reports=True):
+            names = _write_entities(conn, rng, entities)
+            owners = _write_observations(conn, rng, entities)
+            first, second = _write_relations(conn, rng, entities)
+            _write_use(conn, rng, names, first, second)
+            _write_searches(conn, rng, names)
+            _write_vectors(conn, rng, "entities", entities, WIDE)
+            _write_vectors(conn, rng, "observations", len(owners), NARROW)
         for collection in schema.COLLECTIONS:
             vectors.rebuild(conn, collection)
         conn.execute("update limbic_indexes set synced_at = datetime('now')")
@@ -86,26 +75,19 @@ def _look_for_reports(conn: Any) -> None:
     keeping.keep(conn)
 
 
-def _times(rng: numpy.random.Generator, count: int, *, lately: float = 1.0) -> list[str]:
-    """UTC moments of the last YEARS; ``lately`` above 1 puts more of them near the end."""
-    now = datetime.now(timezone.utc).replace(microsecond=0, tzinfo=None)
-    back = (rng.random(count) ** lately * YEARS * 365 * 86_400).astype("i8").tolist()
-    return [str(now - timedelta(seconds=seconds)) for seconds in back]
-
-
 def _write_entities(conn: Any, rng: numpy.random.Generator, entities: int) -> list[str]:
-    vocabulary = memory.words()
-    picked = rng.integers(0, len(vocabulary), (entities, 2)).tolist()
-    names = [f"{vocabulary[a]} {vocabulary[b]} {i}" for i, (a, b) in enumerate(picked, 1)]
+    names = filling.names(rng, entities)
     kinds = (rng.zipf(1.5, entities) - 1).clip(0, len(TYPES) - 1).tolist()
-    created = sorted(_times(rng, entities))
+    created = sorted(filling.moments(rng, entities))
+    active_at = filling.moments(rng, entities, lately=2.0)
     conn.executemany(
         "insert into entities(id, name, entity_type, created_at, updated_at, last_activity_at)"
         " values (?1, ?2, ?3, ?4, ?4, ?5)",
         (
             (i, name, TYPES[kind], made, max(made, active))
             for i, (name, kind, made, active) in enumerate(
-                zip(names, kinds, created, _times(rng, entities, lately=2.0), strict=True), 1
+                zip(names, kinds, created, active_at, strict=True),
+                1,
             )
         ),
     )
@@ -129,7 +111,7 @@ def _write_observations(conn: Any, rng: numpy.random.Generator, entities: int) -
     counts[-entities // 2 :] += max(0, short) // (entities // 2)
     owners = numpy.repeat(numpy.arange(1, entities + 1), counts).tolist()
     created = [row[0] for row in conn.execute("select created_at from entities order by id")]
-    said = _times(rng, len(owners))
+    said = filling.moments(rng, len(owners))
     at = 0
     for start in range(0, len(owners), _CHUNK):
         texts = memory.sentences(rng, min(_CHUNK, len(owners) - start))
@@ -175,7 +157,7 @@ def _write_relations(
     for hub in range(2, 2 + LARGE_ENTITIES):
         around = rng.choice(entities, min(MANY, entities // 5), replace=False) + 1
         pairs += [(hub, i, hub) for i in around.tolist()]
-    made = _times(rng, len(pairs))
+    made = filling.moments(rng, len(pairs))
     conn.executemany(
         "insert or ignore into relations(from_entity, to_entity, relation_type, created_at)"
         " values (?, ?, ?, ?)",
@@ -194,19 +176,15 @@ def _write_use(
     """Accesses of a third of the entities, few of them often, and pairs that were used together."""
     entities = len(names)
     picked = (rng.zipf(1.3, entities * 3) % (entities // 3 + 1)).tolist()
-    at = _times(rng, len(picked), lately=1.5)
-    conn.executemany(
-        "insert into entity_access_log(entity_id, entity_name, query, accessed_at)"
-        " values (?, ?, ?, ?)",
+    at = filling.moments(rng, len(picked), lately=1.5)
+    filling.write_accesses(
+        conn,
+        names,
         (
-            (1 + 3 * i, names[3 * i], None if i % 4 else names[3 * i], moment)
+            (1 + 3 * i, None if i % 4 else names[3 * i], moment)
             for i, moment in zip(picked, at, strict=True)
             if 3 * i < entities
         ),
-    )
-    conn.execute(
-        "insert into entity_access(entity_id, access_count, last_access)"
-        " select entity_id, count(*), max(accessed_at) from entity_access_log group by 1"
     )
     low = numpy.minimum(first, second)
     high = numpy.maximum(first, second)
@@ -218,12 +196,12 @@ def _write_use(
     keys = numpy.unique(low * (entities + 1) + high)
     keys = keys[keys // (entities + 1) != keys % (entities + 1)].tolist()
     counts = rng.zipf(2.0, len(keys)).clip(1, 200).tolist()
-    conn.executemany(
-        "insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)"
-        " values (?, ?, ?, ?)",
+    lasts = filling.moments(rng, len(keys))
+    filling.write_pairs(
+        conn,
         (
             (*divmod(key, entities + 1), count, moment)
-            for key, count, moment in zip(keys, counts, _times(rng, len(keys)), strict=True)
+            for key, count, moment in zip(keys, counts, lasts, strict=True)
         ),
     )
 
@@ -231,36 +209,17 @@ def _write_use(
 def _write_searches(conn: Any, rng: numpy.random.Generator, names: list[str]) -> None:
     """A search for each five entities, ten candidates each; half of them led to an opening."""
     count, entities = len(names) // 5, len(names)
-    parameters = json.dumps({"beta_sal": 0.5, "gamma": 0.01})
-    made = sorted(_times(rng, count, lately=1.5))
+    made = sorted(filling.moments(rng, count, lately=1.5))
     shown = rng.integers(1, entities + 1, (count, 10)).tolist()
-    conn.executemany(
-        "insert into limbic_searches(id, query, mode, strategy, result_limit, now, parameters,"
-        " client, created_at) values (?1, ?2, 'hybrid', 'rrf', 10, ?3, ?4, ?5, ?3)",
-        (
-            (i, names[shown[i - 1][0] - 1], moment, parameters, CLIENTS[i % len(CLIENTS)])
-            for i, moment in enumerate(made, 1)
-        ),
-    )
-    conn.executemany(
-        "insert or ignore into limbic_search_candidates(search_id, entity_id, entity_name,"
-        " returned, baseline_rank, treatment_rank, cosine_sim, base, importance, temporal_factor,"
-        " cooc_boost, limbic_score, final_score) values (?1, ?2, ?3, 1, ?4, ?4, ?5, ?5, 1, 1, 0,"
-        " ?5, ?5)",
-        (
-            (i, entity, names[entity - 1], rank, 1 / (rank + 1))
-            for i, row in enumerate(shown, 1)
-            for rank, entity in enumerate(row, 1)
-        ),
-    )
-    conn.executemany(
-        "insert into limbic_feedback(search_id, entity_id, entity_name, event, created_at)"
-        " values (?, ?, ?, ?, ?)",
-        (
-            (i, row[0], names[row[0] - 1], ("opened", "useful", "not_useful")[i // 2 % 3], moment)
-            for i, (row, moment) in enumerate(zip(shown, made, strict=True), 1)
-            if i % 2
-        ),
+    filling.write_searches(
+        conn,
+        names,
+        made,
+        shown,
+        mode="hybrid",
+        strategy="rrf",
+        clients=CLIENTS,
+        event=lambda i: ("opened", "useful", "not_useful")[i // 2 % 3],
     )
 
 

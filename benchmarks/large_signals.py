@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from datasette_limbic import connection, schema
+from datasette_limbic import connection
 
-from . import memory
+from . import filling, memory
 
 HUBS = (
     "pairs", "archived", "relations", "contents", "archived neighbours", "ended relations",
@@ -27,7 +26,6 @@ HUBS = (
 """Names of the first entities, each after ``hub of``."""
 LAST = "hub of pairs, all before it"
 ARCHIVED_EVERY = 4
-YEARS = 2
 _CHUNK = 250_000
 
 
@@ -53,36 +51,21 @@ def build(path: Path, sizes: Sizes | None = None) -> None:
     sizes = sizes or Sizes()
     rng = numpy.random.default_rng(42)
     with closing(connection.connect(path, create=True)) as conn:
-        schema.init(conn)
-        conn.execute("pragma synchronous=off")
-        conn.execute("begin immediate")
-        schema.drop_triggers(conn)
-        names = _write_entities(conn, rng, sizes)
-        _write_relations(conn, rng, sizes)
-        _write_pairs(conn, rng, sizes)
-        _write_accesses(conn, rng, sizes, names)
-        _write_searches(conn, rng, sizes, names)
-        schema.fill_indexes(conn)
-        conn.execute("delete from limbic_stale")
-        schema.create_triggers(conn)
-        conn.commit()
+        with filling.filling(conn):
+            names = _write_entities(conn, rng, sizes)
+            _write_relations(conn, rng, sizes)
+            _write_pairs(conn, rng, sizes)
+            _write_accesses(conn, rng, sizes, names)
+            _write_searches(conn, rng, sizes, names)
         conn.execute("analyze")
         conn.commit()
 
 
-def _moments(rng: numpy.random.Generator, count: int) -> list[str]:
-    now = datetime.now(timezone.utc).replace(microsecond=0, tzinfo=None)
-    back = (rng.random(count) * YEARS * 365 * 86_400).astype("i8").tolist()
-    return [str(now - timedelta(seconds=seconds)) for seconds in back]
-
-
 def _write_entities(conn: Any, rng: numpy.random.Generator, sizes: Sizes) -> list[str]:
-    vocabulary = memory.words()
-    picked = rng.integers(0, len(vocabulary), (sizes.entities, 2)).tolist()
-    names = [f"{vocabulary[a]} {vocabulary[b]} {i}" for i, (a, b) in enumerate(picked, 1)]
+    names = filling.names(rng, sizes.entities)
     names[: len(HUBS)] = [f"hub of {name}" for name in HUBS]
     names[-1] = LAST
-    made = sorted(_moments(rng, sizes.entities))
+    made = sorted(filling.moments(rng, sizes.entities))
     conn.executemany(
         "insert into entities(id, name, created_at, updated_at, last_activity_at)"
         " values (?1, ?2, ?3, ?3, ?3)",
@@ -150,7 +133,7 @@ def _pairs(rng: numpy.random.Generator, sizes: Sizes) -> Any:
 
 def _write_pairs(conn: Any, rng: numpy.random.Generator, sizes: Sizes) -> None:
     keys = _pairs(rng, sizes)
-    lasts = _moments(rng, 10_000)
+    lasts = filling.moments(rng, 10_000)
 
     def rows() -> Iterator[tuple[int, int, int, str]]:
         for start in range(0, len(keys), _CHUNK):
@@ -167,11 +150,7 @@ def _write_pairs(conn: Any, rng: numpy.random.Generator, sizes: Sizes) -> None:
     ).fetchall()
     for name, _ in indexes:
         conn.execute(f"drop index {name}")
-    conn.executemany(
-        "insert into co_occurrences(entity_a_id, entity_b_id, co_count, last_co)"
-        " values (?, ?, ?, ?)",
-        rows(),
-    )
+    filling.write_pairs(conn, rows())
     for _, sql in indexes:
         conn.execute(sql)
 
@@ -182,51 +161,30 @@ def _write_accesses(conn: Any, rng: numpy.random.Generator, sizes: Sizes, names:
     owners = rng.integers(1, sizes.entities + 1, count)
     owners[: count // 10] = hub("accesses")
     owners[count // 10 : count // 2] = rng.integers(1, len(HUBS) + 1, count // 2 - count // 10)
-    at = sorted(_moments(rng, count))
+    at = sorted(filling.moments(rng, count))
     rng.shuffle(owners)
-    conn.executemany(
-        "insert into entity_access_log(entity_id, entity_name, query, accessed_at)"
-        " values (?, ?, ?, ?)",
+    filling.write_accesses(
+        conn,
+        names,
         (
-            (owner, names[owner - 1], names[owner - 1] if i % 4 else None, moment)
+            (owner, names[owner - 1] if i % 4 else None, moment)
             for i, (owner, moment) in enumerate(zip(owners.tolist(), at, strict=True))
         ),
-    )
-    conn.execute(
-        "insert into entity_access(entity_id, access_count, last_access)"
-        " select entity_id, count(*), max(accessed_at) from entity_access_log group by 1"
     )
 
 
 def _write_searches(conn: Any, rng: numpy.random.Generator, sizes: Sizes, names: list[str]) -> None:
     """Ten candidates each, one of them a hub; half of the searches led to opening that."""
-    made = sorted(_moments(rng, sizes.searches))
+    made = sorted(filling.moments(rng, sizes.searches))
     shown = rng.integers(1, sizes.entities + 1, (sizes.searches, 10))
     shown[:, 0] = rng.integers(1, len(HUBS) + 1, sizes.searches)
-    rows = shown.tolist()
-    conn.executemany(
-        "insert into limbic_searches(id, query, mode, strategy, result_limit, now, parameters,"
-        " client, created_at)"
-        " values (?1, ?2, 'text', 'limbic', 10, ?3, '{\"beta_sal\": 0.5, \"gamma\": 0.01}',"
-        " 'benchmark', ?3)",
-        ((i, names[rows[i - 1][0] - 1], moment) for i, moment in enumerate(made, 1)),
-    )
-    conn.executemany(
-        "insert or ignore into limbic_search_candidates(search_id, entity_id, entity_name,"
-        " returned, baseline_rank, treatment_rank, base, importance, temporal_factor, cooc_boost,"
-        " limbic_score, final_score) values (?1, ?2, ?3, 1, ?4, ?4, ?5, 1, 1, 0, ?5, ?5)",
-        (
-            (i, entity, names[entity - 1], rank, 1 / (rank + 1))
-            for i, row in enumerate(rows, 1)
-            for rank, entity in enumerate(row, 1)
-        ),
-    )
-    conn.executemany(
-        "insert into limbic_feedback(search_id, entity_id, entity_name, event, created_at)"
-        " values (?, ?, ?, 'opened', ?)",
-        (
-            (i, row[0], names[row[0] - 1], moment)
-            for i, (row, moment) in enumerate(zip(rows, made, strict=True), 1)
-            if i % 2
-        ),
+    filling.write_searches(
+        conn,
+        names,
+        made,
+        shown.tolist(),
+        mode="text",
+        strategy="limbic",
+        clients=["benchmark"],
+        event=lambda _: "opened",
     )

@@ -10,12 +10,10 @@ costs at least. Weight is that of the page with the sheets and scripts of ours t
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,7 +27,8 @@ from datasette_limbic import compat, connection, schema
 from datasette_limbic.importing import import_files
 from datasette_limbic.sync import sync
 
-from . import big_memory, recording
+from . import big_memory
+from .server import Connected, server
 
 SMALL_MS, LARGE_MS, LARGE_FROM = 150, 500, 10_000
 """Bounds of the median; the second one for memories of so many entities."""
@@ -76,15 +75,12 @@ def measured(path: Path, folder: Path, repeats: int) -> list[dict[str, Any]]:
         size = conn.execute("select count(*) from entities").fetchone()[0]
         pages = list(pages_of(conn, path.stem))
     bound = LARGE_MS if size >= LARGE_FROM else SMALL_MS
-    plugins = folder / "no-plugins"
-    plugins.mkdir(exist_ok=True)
     table = []
-    with recording.server(path, plugins) as port:
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    with server(path, folder) as running, Connected(running.port, timeout=300) as client:
         for page in pages:
-            first, body = _get(client, page.urls[0])
+            body, first = client.get(page.urls[0])
             urls = itertools.cycle(page.urls[1:] or page.urls)
-            times = sorted(_get(client, next(urls))[0] for _ in range(repeats))
+            times = sorted(client.get(next(urls))[1] for _ in range(repeats))
             p50, p95 = median(times), quantiles(times, n=20, method="inclusive")[-1]
             weight = (len(body) + _linked(client, body)) / 1000
             table.append(
@@ -137,22 +133,10 @@ def texts(conn: Any) -> list[str]:
     return found
 
 
-def _get(client: http.client.HTTPConnection, url: str) -> tuple[float, bytes]:
-    """Milliseconds, and the page. Raises RuntimeError where there is none."""
-    started = time.perf_counter()
-    client.request("GET", url)
-    response = client.getresponse()
-    body = response.read()
-    took = (time.perf_counter() - started) * 1000
-    if response.status != 200:
-        raise RuntimeError(f"{url} answers {response.status}: {body[:200]!r}")
-    return took, body
-
-
-def _linked(client: http.client.HTTPConnection, body: bytes) -> int:
+def _linked(client: Connected, body: bytes) -> int:
     """Bytes of our own sheets and scripts that a page links."""
     urls = {found.decode() for found in _LINKED.findall(body)}
-    return sum(len(_get(client, url)[1]) for url in urls)
+    return sum(len(client.get(url)[0]) for url in urls)
 
 
 if __name__ == "__main__":

@@ -46,8 +46,13 @@ class Peer:
     @classmethod
     def missing(cls) -> str | None:
         """Which package is not installed, in a sentence; None where all are."""
-        absent = [name for name in cls.modules if find_spec(name) is None]
+        absent = cls.absent()
         return f"not installed: {', '.join(absent)}" if absent else None
+
+    @classmethod
+    def absent(cls) -> list[str]:
+        """Those of ``modules`` that are not installed."""
+        return [name for name in cls.modules if find_spec(name) is None]
 
     def build(self, rows: numpy.ndarray, ids: numpy.ndarray) -> None:
         """Store the unit vectors, float32 of shape (n, d), under their ids (int64), and index."""

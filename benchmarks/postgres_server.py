@@ -49,13 +49,12 @@ class PostgresServer:
         return f"host={self._socket.name} user=postgres dbname=postgres"
 
     def stop(self) -> None:
-        """Stop it, where it runs."""
-        if self._socket is None:
-            return
+        """Stop it, where it runs, whichever process started it."""
         if (self.data / "postmaster.pid").exists():
             self._run("pg_ctl", "-D", str(self.data.absolute()), "-m", "fast", "-w", "stop")
-        self._socket.cleanup()
-        self._socket = None
+        if self._socket is not None:
+            self._socket.cleanup()
+            self._socket = None
 
     def processes(self) -> list[int]:
         """The numbers of its processes: the first, and those it started."""

@@ -7,18 +7,13 @@ goes on behind the answers, and in *blocks* of one kind, where POST alone meets 
 
 from __future__ import annotations
 
-import http.client
+import itertools
 import json
-import signal
-import socket
 import sqlite3 as stock_sqlite3
-import subprocess
-import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -29,10 +24,14 @@ from datasette.app import Datasette
 from datasette_limbic import connection, serving, write_behind
 
 from . import memory
+from .server import Connected, at_once, server
 
 SECRET = "benchmark"
+AS_ROOT = ("--root", "--secret", SECRET)
 LIMIT = 10
 CLIENTS = 8
+MOST_SEARCHES = 200_000
+"""Of all clients at once, however fast they are answered."""
 TARGET = 1.10
 PAUSE_S = write_behind.LINGER_S + 0.6  # what was recorded is written by then
 PLUGIN = """import json, pathlib
@@ -40,7 +39,6 @@ from benchmarks import memory
 memory.BenchmarkModel.known.update(json.loads(pathlib.Path({known!r}).read_text()))
 memory.register_model()
 """
-ROOT = Path(__file__).resolve().parents[1]
 # tables that a recorded search writes to, and their indexes
 WRITTEN = (
     "entity_access",
@@ -51,72 +49,35 @@ WRITTEN = (
 )
 
 
-class Client:
-    """One keep-alive connection, signed in as root."""
+class Client(Connected):
+    """A connection, signed in as root."""
 
     def __init__(self, port: int, path: str) -> None:
-        self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        super().__init__(port)
         self.path = path
         actor = Datasette(secret=SECRET).sign({"a": {"id": "root"}}, "actor")
         self.cookie = {"cookie": f"ds_actor={actor}"}
 
-    def get(self, query: str) -> None:
+    def search(self, query: str) -> None:
+        """By GET."""
         url = f"{self.path}.json?{urlencode({'q': query, 'limit': LIMIT})}"
-        self._answer("GET", url, None, self.cookie)
+        _checked(*self.ask(url, headers=self.cookie))
 
     def post(self, query: str) -> None:
-        answer = self._answer("POST", self.path, {"query": query, "limit": LIMIT}, self.cookie)
+        answer = _checked(*self.ask(self.path, {"query": query, "limit": LIMIT}, self.cookie))
         assert answer["recorded"]["status"] == "queued", answer["recorded"]
 
     def post_without_permission(self, query: str) -> None:
-        answer = self._answer("POST", self.path, {"query": query, "limit": LIMIT}, {})
+        answer = _checked(*self.ask(self.path, {"query": query, "limit": LIMIT}))
         assert answer["recorded"]["status"] == "nothing", answer["recorded"]
 
-    def _answer(self, method: str, url: str, body: Any, headers: dict[str, str]) -> Any:
-        if body is not None:
-            body = json.dumps(body).encode()
-            headers = {**headers, "content-type": "application/json"}
-        self.http.request(method, url, body, headers)
-        response = self.http.getresponse()
-        answer = json.loads(response.read())
-        assert response.status == 200, answer
-        assert len(answer["results"]) == LIMIT, answer["reason"]
-        assert answer["degraded"] is None, answer["degraded"]
-        return answer
 
-
-@contextmanager
-def server(path: Path, plugins: Path) -> Iterator[int]:
-    """A Datasette on the file; gives its port. Stopped as Ctrl-C stops it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "datasette", "serve", str(path), "--root"),
-            *("--port", str(port), "--secret", SECRET, "--plugins-dir", str(plugins)),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(300):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None:
-                    raise RuntimeError(f"datasette stopped with {process.returncode}") from None
-                time.sleep(0.1)
-        yield port
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def _checked(status: int, body: bytes, _: float) -> Any:
+    assert status == 200, body[:500]
+    answer = json.loads(body)
+    assert len(answer["results"]) == LIMIT, answer["reason"]
+    assert answer["degraded"] is None, answer["degraded"]
+    return answer
 
 
 def run(folder: Path, sizes: tuple[int, ...], quick: bool = False) -> list[dict[str, Any]]:
@@ -134,8 +95,8 @@ def run(folder: Path, sizes: tuple[int, ...], quick: bool = False) -> list[dict[
             with closing(connection.connect(path)) as conn:
                 conn.execute(f"pragma journal_mode={journal}")
                 before = _searches(conn)
-            with server(path, plugins) as port:
-                row, posted = _measure(port, path.stem, [q.text for q in queries], quick)
+            with server(path, folder, *AS_ROOT, "--plugins-dir", str(plugins)) as running:
+                row, posted = _measure(running.port, path.stem, [q.text for q in queries], quick)
             with closing(connection.connect(path)) as conn:
                 logged = _searches(conn) - before
             assert logged == posted, f"{posted} searches were posted and {logged} recorded"
@@ -151,7 +112,7 @@ def _searches(conn: Any) -> int:
 def _measure(port: int, name: str, queries: list[str], quick: bool) -> tuple[dict[str, Any], int]:
     """One row, all but the first figure being POST / GET; and how many POSTs were recorded."""
     client = Client(port, f"/{name}/-/limbic/search")
-    ways = [client.get, client.post, client.post_without_permission]
+    ways = [client.search, client.post, client.post_without_permission]
     for query in queries:
         for way in ways:
             way(query)
@@ -167,14 +128,14 @@ def _measure(port: int, name: str, queries: list[str], quick: bool) -> tuple[dic
 
     blocks: dict[Any, list[float]] = defaultdict(list)
     for _ in range(1 if quick else 5):
-        for way in (client.get, client.post):
+        for way in (client.search, client.post):
             time.sleep(PAUSE_S)
             blocks[way] += [_timed(way, query) for query in queries * 5]
     posted += len(blocks[client.post])
     time.sleep(PAUSE_S)
 
     seconds = 1.0 if quick else 6.0
-    got, _ = _throughput(port, name, queries, Client.get, seconds)
+    got, _ = _throughput(port, name, queries, Client.search, seconds)
     per_second, sent = _throughput(port, name, queries, Client.post, seconds)
     row = {
         "GET p50 ms": 1000 * median(get),
@@ -182,8 +143,8 @@ def _measure(port: int, name: str, queries: list[str], quick: bool) -> tuple[dic
         "target": f"<= {TARGET:.2f}",
         "in turn, p95": _p95(post) / _p95(get),
         "without permission, p50": median(without) / median(get),
-        "in blocks, p50": median(blocks[client.post]) / median(blocks[client.get]),
-        "in blocks, p95": _p95(blocks[client.post]) / _p95(blocks[client.get]),
+        "in blocks, p50": median(blocks[client.post]) / median(blocks[client.search]),
+        "in blocks, p95": _p95(blocks[client.post]) / _p95(blocks[client.search]),
         f"searches/s of {CLIENTS} clients": per_second / got,
     }
     return row, posted + sent
@@ -203,24 +164,15 @@ def _throughput(
     port: int, name: str, queries: list[str], way: Callable[[Client, str], None], seconds: float
 ) -> tuple[float, int]:
     """Answers per second to CLIENTS clients at once, and how many there were."""
-    done: list[int] = []
-    start = time.perf_counter()
 
-    def work(number: int) -> None:
-        client, count = Client(port, f"/{name}/-/limbic/search"), 0
-        while time.perf_counter() - start < seconds:
-            way(client, queries[(number + count) % len(queries)])
-            count += 1
-        done.append(count)
+    def work(number: int) -> Callable[[], None]:
+        client = Client(port, f"/{name}/-/limbic/search")
+        turn = itertools.cycle(queries[number:] + queries[:number])
+        return lambda: way(client, next(turn))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    took = time.perf_counter() - start
-    assert len(done) == CLIENTS, "a client failed"
-    return sum(done) / took, sum(done)
+    done = at_once([work(number) for number in range(CLIENTS)], seconds, MOST_SEARCHES)
+    assert not done.raised, done.raised
+    return done.times / done.seconds, done.times
 
 
 def growth(folder: Path, searches: int) -> list[dict[str, Any]]:

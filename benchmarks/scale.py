@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,26 @@ from typing import Any
 import numpy
 from tabulate import tabulate
 
-from datasette_limbic import connection, schema, search
+from datasette_limbic import connection, schema
 from datasette_limbic.retrieval import in_memory
 
-from . import corpus, peers, peers_sqlite, peers_stores, scale_apart, scale_targets, wordnet
-from .memory import NOW
+from . import (
+    apart,
+    corpus,
+    peers,
+    peers_sqlite,
+    peers_stores,
+    scale_apart,
+    scale_targets,
+    scale_ways,
+    synsets,
+    wordnet,
+)
 from .peers import Asked, Peer
-from .scale_measuring import DEPTHS, Exact, Measured, Opened, Way, few, in_turn, say, tuned
+from .progress import say
+from .scale_measuring import DEPTHS, Exact, Measured, Opened, few, in_turn, tuned
 from .scale_targets import RECALL
+from .stopping import stoppable
 from .wordnet import FOLDER
 
 ALL: dict[str, type[Peer]] = {
@@ -45,15 +57,16 @@ LARGE_PEERS = ("numpy", "vec0", "approximate")
 """At sizes where others take hours to build."""
 _SAMPLE = 20
 """Queries after which memory is told."""
+_EMBEDDING = min(4, os.cpu_count() or 1)
+"""Processes that embed, each with a model of its own."""
 
 
 def run(
     folder: Path, size: int, names: Sequence[str], limit: int = 10, most: int | None = None
 ) -> Measured:
     """Measure the memory of ``size`` entities; ``most`` queries, or all that there are."""
-    memory = wordnet.build(folder, size)
-    small = wordnet.build(folder, corpus.WORDNET) if size > corpus.WORDNET else None
-    asked = _asked(folder)
+    memory, *smaller = [wordnet.build(folder, one, processes=_EMBEDDING) for one in _sizes(size)]
+    asked = _asked(folder, size)
     if most is not None:
         asked = asked[:: max(1, len(asked) // most)][:most]
     with _scratch(folder / f"peers-{size}") as scratch, ExitStack() as stack:
@@ -72,21 +85,27 @@ def run(
                         peers_sqlite.ApproximateMore, scratch, memory, asked, exact
                     )
             except LeftOut as reason:
-                say("")
                 print(f"\n{name} is left out: {reason}")
                 opened.pop(name, None)
                 continue
             stack.callback(opened[name].peer.close)
         del rows, exact
         ways = {
-            name: few(_retrieving(o.peer, limit * scale_targets.EXPANSION), o.peer.at_most(size))
+            name: few(scale_ways.retrieving(o.peer, limit), o.peer.at_most(size))
             for name, o in opened.items()
         }
-        ways |= _searching(stack, memory, opened, limit)
-        if small is not None and "approximate" in opened:
-            ways |= _small(stack, small, limit)
+        ways |= scale_ways.searching(stack, memory, opened, limit)
+        for small in smaller if "approximate" in opened else ():
+            say(f"building the index of {small}")
+            apart.call(scale_apart.build, peers_sqlite.Approximate, scratch, small, small.parent)
+            ways |= scale_ways.of_small(stack, small, limit)
         found.times = in_turn(ways, asked)
     return found
+
+
+def _sizes(size: int) -> list[int]:
+    """Of the memories that are needed to measure one: beside a larger one stands WordNet's."""
+    return [size, corpus.WORDNET] if size > corpus.WORDNET else [size]
 
 
 class LeftOut(Exception):
@@ -104,21 +123,22 @@ def _open(
     own.mkdir(exist_ok=True)
     peer = cls(own, memory)
     opened = Opened(peer)
-    if not (isinstance(peer, peers_sqlite.Vec0) and len(exact.ids) > peers_sqlite.LARGE):
-        say(f"{cls.name}: building")
-        opened.build_s = _apart(scale_apart.build, cls, own, memory, scratch)
     try:
-        peer.ready(asked)
-        say(f"{cls.name}: looking for the least effort")
-        try:
+        with ExitStack() as failed:
+            failed.callback(peer.close)  # stops also what a process that was killed had started
+            if not (isinstance(peer, peers_sqlite.Vec0) and len(exact.ids) > peers_sqlite.LARGE):
+                say(f"{cls.name}: building")
+                opened.build_s = _apart(scale_apart.build, cls, own, memory, scratch)
+            peer.ready(asked)
+            say(f"{cls.name}: looking for the least effort")
             tuned(opened, asked, exact)
-        finally:
             peer.close()
-        say(f"{cls.name}: memory")
-        sample = asked[: min(_SAMPLE, peer.at_most(len(exact.ids)) or _SAMPLE)]
-        # while nobody else has it open
-        opened.taken = _apart(scale_apart.memory, cls, own, memory, opened.effort, list(sample))
-        peer.open(opened.effort)
+            say(f"{cls.name}: memory")
+            sample = asked[: min(_SAMPLE, peer.at_most(len(exact.ids)) or _SAMPLE)]
+            # while nobody else has it open
+            opened.taken = _apart(scale_apart.memory, cls, own, memory, opened.effort, list(sample))
+            peer.open(opened.effort)
+            failed.pop_all()
     except LeftOut:
         raise
     except Exception as error:  # foreign code: one peer's failure must not end the run
@@ -129,17 +149,17 @@ def _open(
 def _apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call it in a process of its own. Raises LeftOut where that ends."""
     try:
-        return scale_apart.call(function, *arguments)
-    except scale_apart.Failed as error:
+        return apart.call(function, *arguments)
+    except apart.Failed as error:
         raise LeftOut(str(error)) from error
 
 
-def _asked(folder: Path) -> list[Asked]:
+def _asked(folder: Path, size: int) -> list[Asked]:
     """The queries: they take minutes to find, and stay in the folder."""
-    path = folder / "queries.npy"
+    path = folder / ("queries.npy" if size >= corpus.WORDNET else "queries-small.npy")
     if not path.exists():
         say("looking for queries")
-        wordnet.write_queries(wordnet.queries(folder), path)
+        wordnet.write_queries(wordnet.queries(folder, size), path)
     texts = json.loads(path.with_suffix(".json").read_text("utf-8"))
     return [Asked(text, row) for text, row in zip(texts, numpy.load(path), strict=True)]
 
@@ -154,51 +174,6 @@ def _rows(memory: Path, scratch: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
     return matrix.ids, matrix.rows
 
 
-def _retrieving(peer: Peer, k: int) -> Way:
-    return lambda asked: peer.search(asked, k)
-
-
-def _searching(
-    stack: ExitStack, memory: Path, opened: dict[str, Opened], limit: int
-) -> dict[str, Way]:
-    """The whole search, by each retriever that is measured, and full text alone."""
-    ways = {}
-    for name in ("memory", "approximate"):
-        if name in opened:
-            ways[f"search, {name}"] = _whole(stack, memory, name, limit)
-    if ways:
-        ways["full text alone"] = _whole(stack, memory, "vec0", limit, mode="text")
-    return ways
-
-
-def _small(stack: ExitStack, memory: Path, limit: int) -> dict[str, Way]:
-    """Retrieval and search of a smaller memory, to tell how they grow."""
-    peer = peers_sqlite.Approximate(memory.parent, memory)
-    say(f"building the index of {memory}")
-    _apart(scale_apart.build, type(peer), memory.parent, memory, memory.parent)
-    peer.open(())
-    stack.callback(peer.close)
-    return {
-        scale_targets.SMALL: _retrieving(peer, limit * scale_targets.EXPANSION),
-        scale_targets.SMALL_SEARCH: _whole(stack, memory, "approximate", limit),
-    }
-
-
-def _whole(stack: ExitStack, memory: Path, retriever: str, limit: int, mode: str = "hybrid") -> Way:
-    settings = peers_sqlite.settings(retriever)
-    conn = connection.connect(memory, readonly=True, settings=settings)
-    stack.callback(conn.close)
-
-    def way(asked: Asked) -> Any:
-        answer = search.search(conn, asked.text, settings=settings, limit=limit, mode=mode, now=NOW)
-        # nobody may win by answering with less
-        if mode != "text" and answer["retriever"] != retriever:
-            raise RuntimeError(f"{retriever} did not search {asked.text!r}: {answer['degraded']}")
-        return answer
-
-    return way
-
-
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """A folder that is empty, and goes again."""
@@ -207,7 +182,8 @@ def _scratch(folder: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder)
+        # a process of a peer's that was killed may still be ending, and writing
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -226,6 +202,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--limit", type=int, default=10, help="results of a search (%(default)s)")
     parser.add_argument("--queries", type=int, help="ask so many alone")
+    parser.add_argument(
+        "--absent", action="store_true", help="say which packages the peers lack, and end"
+    )
     parser.add_argument("--only-requests", action="store_true", help="the JSON requests alone")
     asked = parser.parse_args(arguments)
     sizes = [] if asked.only_requests else asked.size or [corpus.WORDNET]
@@ -237,23 +216,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--peers {unknown[0]!r}: use some of {','.join(ALL)}")
     if asked.limit < 1 or (asked.queries is not None and asked.queries < 5):
         parser.error("--limit begins at 1, and --queries at 5")
-    # as Ctrl-C, so that no server and no folder stays behind
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    from datasette.utils.sqlite import sqlite3
+    names = {size: _names(asked.peers, size) for size in sizes}
+    with stoppable(asked.folder):
+        _require(asked.folder, sizes)
+        if asked.absent:
+            print(*_absent({name for some in names.values() for name in some}))
+            return
+        from datasette.utils.sqlite import sqlite3
 
-    print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
-    for size in sizes:
-        default = LARGE_PEERS if size > peers_sqlite.LARGE else tuple(ALL)
-        names = tuple(asked.peers.split(",")) if asked.peers else default
-        for title, rows in scale_targets.tables(
-            run(asked.folder, size, names, asked.limit, asked.queries)
-        ).items():
-            _print(title, rows)
-    _print("JSON requests, sample memory", scale_apart.requests())
+        print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+        for size in sizes:
+            found = run(asked.folder, size, names[size], asked.limit, asked.queries)
+            for title, rows in scale_targets.tables(found).items():
+                _print(title, rows)
+        say("JSON requests")
+        _print("JSON requests, sample memory", scale_apart.requests())
+
+
+def _names(chosen: str | None, size: int) -> tuple[str, ...]:
+    if chosen:
+        return tuple(chosen.split(","))
+    return LARGE_PEERS if size > peers_sqlite.LARGE else tuple(ALL)
+
+
+def _require(folder: Path, sizes: Sequence[int]) -> None:
+    """Raise FileNotFoundError where a memory has to be built, and WordNet is not installed."""
+    wanted = [folder / f"wordnet-{one}.db" for size in sizes for one in _sizes(size)]
+    if not all(path.exists() for path in wanted):
+        synsets.require()
+
+
+def _absent(names: Iterable[str]) -> list[str]:
+    """Modules that these peers need, and that are not installed."""
+    return sorted({module for name in names for module in ALL[name].absent()})
 
 
 def _print(title: str, rows: list[dict[str, Any]]) -> None:
-    say("")
     print(f"\n## {title}\n\n{tabulate(rows, headers='keys', floatfmt='.2f', tablefmt='github')}")
     sys.stdout.flush()
 

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
 import numpy
 
 from datasette_limbic import compat, connection, search
 
-from . import pages, recording
+from . import pages
 from .peers import Asked, Effort, Peer
+from .server import Connected, server
 
-T = TypeVar("T")
 REPEATS = 20
 ADDED_MS = 5.0
 """What a JSON request may take more than Datasette's own trivial one."""
-
-
-class Failed(Exception):
-    """What a process of its own raised, in a sentence."""
 
 
 class Taken(NamedTuple):
@@ -41,19 +33,6 @@ class Taken(NamedTuple):
     """All of it: Python, libraries, and the model where it embeds."""
     disk: float
     """On disk."""
-
-
-def call(function: Callable[..., T], *arguments: Any) -> T:
-    """The result of a function, called in a process of its own. Raises Failed."""
-    # spawned, not forked: what the parent loaded must not count
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        try:
-            return pool.submit(function, *arguments).result()
-        except BrokenProcessPool as error:
-            raise Failed("its process was killed, by the system for want of memory?") from error
-        except Exception as error:  # foreign code: one peer's failure must not end the run
-            raise Failed(f"{type(error).__name__}: {error}") from error
 
 
 def build(cls: type[Peer], own: Path, memory: Path, scratch: Path) -> float:
@@ -108,12 +87,9 @@ def requests(repeats: int = REPEATS) -> list[dict[str, Any]]:
         pages.demo(path)
         conn = connection.connect(path, readonly=True)
         texts = pages.texts(conn)
-        plugins = folder / "no-plugins"
-        plugins.mkdir()
         query = "/sample/-/query.json" if compat.ONE_POINT_ZERO else "/sample.json"
         urls = [f"/sample/-/limbic/search.json?limit=10&q={quote_plus(t)}" for t in texts]
-        with recording.server(path, plugins) as port:
-            client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        with server(path, folder) as running, Connected(running.port) as client:
             times: dict[str, list[float]] = {"own": [], "search": [], "alone": []}
             for number in range(repeats + 1):
                 for text, url in zip(texts, urls, strict=True):
@@ -146,14 +122,10 @@ def _alone(conn: Any, text: str) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _ms(client: http.client.HTTPConnection, url: str) -> float:
+def _ms(client: Connected, url: str) -> float:
     """Milliseconds of a request. Raises RuntimeError where it is no answer."""
-    started = time.perf_counter()
-    client.request("GET", url)
-    response = client.getresponse()
-    body = response.read()
-    took = (time.perf_counter() - started) * 1000
+    body, ms = client.get(url)
     answer = json.loads(body)
-    if response.status != 200 or not (answer.get("results") or answer.get("rows")):
-        raise RuntimeError(f"{url} answers {response.status}: {body[:200]!r}")
-    return took
+    if not (answer.get("results") or answer.get("rows")):
+        raise RuntimeError(f"{url} answers {body[:200]!r}")
+    return ms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from . import scale_apart
+from . import progress, scale_apart
 from .peers import Asked, Effort, Peer
 from .scale_targets import RECALL
 
@@ -61,11 +60,13 @@ class Exact:
         self.rows, self.ids = rows, ids
         self.order = numpy.argsort(ids)
         self.least = {depth: numpy.empty(len(asked), "f4") for depth in DEPTHS}
-        for i, query in enumerate(asked):
-            similar = rows @ query.vector
-            for depth in DEPTHS:
-                at = max(0, len(similar) - depth)
-                self.least[depth][i] = numpy.partition(similar, at)[at]
+        with progress.counted("the right answers") as show:
+            for i, query in enumerate(asked):
+                similar = rows @ query.vector
+                for depth in DEPTHS:
+                    at = max(0, len(similar) - depth)
+                    self.least[depth][i] = numpy.partition(similar, at)[at]
+                show(i + 1, len(asked))
 
     def recall(self, peer: Peer, asked: Sequence[Asked]) -> dict[int, float]:
         """Share of the nearest that a peer finds, by depth: the mean of all queries it answers."""
@@ -105,14 +106,15 @@ def in_turn(ways: dict[str, Way], asked: Sequence[Asked]) -> dict[str, numpy.nda
     for query in asked[:WARM_UP]:
         for name in names:
             ways[name](query)
-    for i, query in enumerate(asked):
-        say(f"asking {i + 1:,} of {len(asked):,}")
-        rng.shuffle(names)  # what somebody left in the processor's cache helps nobody for long
-        for name in names:
-            started = time.perf_counter()
-            answer = ways[name](query)
-            if answer is not None:
-                times[name][i] = (time.perf_counter() - started) * 1000
+    with progress.counted("asking all in turn") as show:
+        for i, query in enumerate(asked):
+            rng.shuffle(names)  # what somebody left in the processor's cache helps nobody for long
+            for name in names:
+                started = time.perf_counter()
+                answer = ways[name](query)
+                if answer is not None:
+                    times[name][i] = (time.perf_counter() - started) * 1000
+            show(i + 1, len(asked))
     return times
 
 
@@ -122,8 +124,3 @@ def few(way: Way, most: int | None) -> Way:
         return way
     left = iter(range(most + WARM_UP))
     return lambda asked: None if next(left, None) is None else way(asked)
-
-
-def say(text: str) -> None:
-    """One line on stderr, each time anew."""
-    print(f"\r{text:<70}", end="", file=sys.stderr, flush=True)

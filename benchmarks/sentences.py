@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import random
 import re
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from . import prose
+from . import apart, progress, prose
+from .stopping import whole
 
 # What each is about, without the version, since that becomes part of what is embedded. The order
 # decides which package a sentence is of that several have.
@@ -73,20 +73,22 @@ class Sentence:
 def collect(folder: Path, wanted: int, *, processes: int = 2) -> list[Sentence]:
     """So many distinct sentences, pages mixed, the same each time for the same packages.
 
-    What was read stays in the folder. Raises ValueError where the packages hold fewer.
+    What was read stays in the folder. Raises ValueError where the packages hold fewer, and
+    apart.Failed where one cannot be had.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # spawned, not forked: the parent may have threads of numpy
-    context = multiprocessing.get_context("spawn")
     unread = [package for package in PACKAGES if not _kept(folder, package).exists()]
     if unread:
-        with ProcessPoolExecutor(processes, mp_context=context) as pool:
-            list(pool.map(_read_package, [folder] * len(unread), unread))
+        with progress.counted(f"downloading and reading {len(unread)} packages") as show:
+            items = [(folder, package) for package in unread]
+            apart.each(_read_package, items, processes=processes, done=show)
     runs: list[list[Sentence]] = []
     seen: set[str] = set()
-    for package, subject in PACKAGES.items():
-        for page in _pages(_kept(folder, package), subject, seen):
-            runs.extend(page[at : at + RUN] for at in range(0, len(page), RUN))
+    with progress.counted("sentences of documentation") as show:
+        for number, (package, subject) in enumerate(PACKAGES.items(), 1):
+            for page in _pages(_kept(folder, package), subject, seen):
+                runs.extend(page[at : at + RUN] for at in range(0, len(page), RUN))
+            show(number, len(PACKAGES))
     random.Random(42).shuffle(runs)
     found = [sentence for run in runs for sentence in run]
     if len(found) < wanted:
@@ -112,22 +114,23 @@ def _kept(folder: Path, package: str) -> Path:
 
 
 def _read_package(folder: Path, package: str) -> None:
-    path = _kept(folder, package)
-    unfinished = path.with_suffix(".part")
-    with gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=3) as out:
+    with (
+        whole(_kept(folder, package)) as unfinished,
+        gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=3) as out,
+    ):
         for page in _read_files(download(folder, package)):
             if page:
                 out.write(json.dumps(page, ensure_ascii=False) + "\n")
-    # renamed when whole: a file that is there is complete, whenever the run was stopped
-    unfinished.replace(path)
 
 
 def download(folder: Path, package: str) -> Path:
     """The package's file, fetched unless it is there. Raises OSError with what apt-get said."""
     if not (there := sorted(folder.glob(f"{package}_*.deb"))):
         command = ["apt-get", "download", package]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        there = sorted(folder.glob(f"{package}_*.deb"))
+        # moved when whole, as what is read of it
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            done = subprocess.run(command, cwd=own, capture_output=True, text=True, check=False)
+            there = [file.replace(folder / file.name) for file in Path(own).glob("*.deb")]
         if done.returncode or not there:
             raise OSError(f"apt-get download {package} failed: {done.stderr.strip()}")
     return there[-1]
@@ -140,7 +143,7 @@ def _read_files(package: Path) -> Iterator[list[tuple[str, str]]]:
     """
     damaged = f"dpkg-deb cannot read {package}: remove the file and run this again"
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
         try:
             with tarfile.open(fileobj=tar.stdout, mode="r|") as files:
                 yield from _read_tar(files)

@@ -16,18 +16,13 @@ Linux alone: figures come from ``/proc``.
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -35,9 +30,9 @@ from urllib.parse import quote, urlencode
 
 from tabulate import tabulate
 
-from datasette_limbic import compat, connection
+from datasette_limbic import connection
 
-from .recording import ROOT
+from .server import STARTS_WITHIN_S, Connected, Running, at_once, server
 
 THREADS = (1, 2, 3, 4, 8)
 LIMIT = 10
@@ -49,42 +44,19 @@ MOST_SEARCHES = 200_000
 """Of one run, whatever ``--seconds`` says."""
 WARM_UP = 3
 """Searches of each client that are not counted: threads open their connections."""
-STARTS_WITHIN_S = 120
 
 
 @dataclass
 class Heard:
     """What the clients were told in one run."""
 
-    seconds: list[float] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     retrievers: set[str] = field(default_factory=set)
 
 
-@dataclass
-class Running:
-    """A server that was started."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    started_at: float
-    log: Path
-
-    def memory(self) -> tuple[float, float]:
-        """MB of private memory, and of pages of files."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        return tuple(int(found[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile"))  # type: ignore[return-value]
-
-    def cpu(self) -> float:
-        """Seconds of processor time used so far, by all threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def server(
+def serve(
     path: Path,
     folder: Path,
     *,
@@ -92,75 +64,36 @@ def server(
     immutable: bool = False,
     settings: dict[str, Any] | None = None,
     record: bool = False,
-) -> Iterator[Running]:
-    """``datasette serve`` on the file, stopped as Ctrl-C stops it."""
+) -> AbstractContextManager[Running]:
+    """A server of the file with these settings of the plugin."""
     config: dict[str, Any] = {"plugins": {"datasette-limbic": settings or {}}}
     if record:
         config["permissions"] = {"limbic-record": True}
-    written = folder / "serving.json"
-    written.write_text(json.dumps(config))
-    log = folder / "serving.log"
-    command = [sys.executable, "-m", "datasette", "serve"]
-    command += ["-i", str(path)] if immutable else [str(path)]
-    command += ["--port", "0", "--config" if compat.ONE_POINT_ZERO else "--metadata", str(written)]
-    if threads is not None:
-        command += ["--setting", "num_sql_threads", str(threads)]
-    started_at = time.perf_counter()
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield Running(process, _port(process, log), started_at, log)
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    own = () if threads is None else ("--setting", "num_sql_threads", str(threads))
+    return server(path, folder, *own, immutable=immutable, config=config)
 
 
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    """The port, once uvicorn says that it listens."""
-    until = time.monotonic() + STARTS_WITHIN_S
-    while time.monotonic() < until:
-        _, mark, rest = log.read_text("utf-8", "replace").partition("http://127.0.0.1:")
-        if mark and " " in rest:
-            return int(rest.split()[0])
-        if process.poll() is not None:
-            raise RuntimeError(f"datasette stopped with {process.returncode}: {log.read_text()}")
-        time.sleep(0.02)
-    raise RuntimeError(f"datasette did not start within {STARTS_WITHIN_S} s")
-
-
-class Client:
-    """One keep-alive connection, and the texts it asks for."""
+class Client(Connected):
+    """A connection, and the texts it asks for."""
 
     def __init__(self, port: int, database: str, texts: list[str], *, record: bool = False) -> None:
-        self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        super().__init__(port)
         self.base = f"/{quote(database)}/-/limbic/search"
         self.texts, self.asked, self.record = texts, 0, record
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.http.close()
 
     def search(self, heard: Heard) -> None:
         """Ask for the next text, and note what came back and how long it took."""
         text = self.texts[self.asked % len(self.texts)]
         self.asked += 1
-        started = time.perf_counter()
         if self.record:
-            body = json.dumps({"query": text, "limit": LIMIT}).encode()
-            self.http.request("POST", self.base, body, {"content-type": "application/json"})
+            status, body, ms = self.ask(self.base, {"query": text, "limit": LIMIT})
         else:
-            self.http.request("GET", f"{self.base}.json?{urlencode({'q': text, 'limit': LIMIT})}")
-        response = self.http.getresponse()
-        body = response.read()
-        heard.seconds.append(time.perf_counter() - started)
-        if response.status != 200:
-            heard.errors.append(f"{response.status}: {body[:200]!r}")
+            status, body, ms = self.ask(
+                f"{self.base}.json?{urlencode({'q': text, 'limit': LIMIT})}"
+            )
+        heard.ms.append(ms)
+        if status != 200:
+            heard.errors.append(f"{status}: {body[:200]!r}")
             return
         answer = json.loads(body)
         if answer["degraded"]:
@@ -189,36 +122,12 @@ def texts_of(path: Path, most: int = MOST_TEXTS) -> list[str]:
     return list(found)
 
 
-def at_once(clients: list[Client], seconds: float, most: int) -> tuple[Heard, float]:
+def searching(clients: list[Client], seconds: float, most: int) -> tuple[Heard, float]:
     """All clients at once for so long, or for so many searches; and how long it took."""
-    heard = [Heard() for _ in clients]
-    until = time.perf_counter() + seconds
-
-    def work(client: Client, mine: Heard) -> None:
-        try:
-            for _ in range(most // len(clients)):
-                if time.perf_counter() >= until:
-                    break
-                client.search(mine)
-        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            mine.errors.append(repr(error))
-
-    threads = [
-        threading.Thread(target=work, args=pair) for pair in zip(clients, heard, strict=True)
-    ]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    took = time.perf_counter() - started
-    all_of_it = Heard()
-    for each in heard:
-        all_of_it.seconds += each.seconds
-        all_of_it.errors += each.errors
-        all_of_it.degraded += each.degraded
-        all_of_it.retrievers |= each.retrievers
-    return all_of_it, took
+    heard = Heard()  # threads append to it, which is whole in itself
+    done = at_once([partial(client.search, heard) for client in clients], seconds, most)
+    heard.errors += [repr(error) for error in done.raised]
+    return heard, done.seconds
 
 
 def measured(
@@ -228,7 +137,7 @@ def measured(
     settings = {"retriever": options.retriever} if options.retriever else {}
     with ExitStack() as open_ones:
         running = open_ones.enter_context(
-            server(
+            serve(
                 path,
                 folder,
                 threads=threads,
@@ -252,23 +161,23 @@ def measured(
             client(texts[:share] if options.repeat else texts[n * share : (n + 1) * share])
             for n in range(options.clients)
         ]
-        warm, _ = at_once(clients, STARTS_WITHIN_S, WARM_UP * options.clients)
+        warm, _ = searching(clients, STARTS_WITHIN_S, WARM_UP * options.clients)
         cpu = running.cpu()
-        heard, took = at_once(clients, options.seconds, MOST_SEARCHES)
+        heard, took = searching(clients, options.seconds, MOST_SEARCHES)
         cpu = running.cpu() - cpu
         private, mapped = running.memory()
     errors = first.errors + warm.errors + heard.errors
     for sentence in sorted({*errors, *first.degraded, *warm.degraded, *heard.degraded}):
         print(f"  {threads} threads: {sentence}", file=sys.stderr)
-    ms = sorted(1000 * s for s in heard.seconds) or [0.0]
+    ms = sorted(heard.ms) or [0.0]
     return {
         "SQL threads": threads,
         "retriever": ", ".join(sorted(heard.retrievers)),
-        "searches/s": len(heard.seconds) / took,
+        "searches/s": len(heard.ms) / took,
         "p50 ms": median(ms),
         "p95 ms": quantiles(ms, n=20)[-1] if len(ms) > 1 else ms[0],
         "max ms": ms[-1],
-        "CPU ms": 1000 * cpu / max(1, len(heard.seconds)),
+        "CPU ms": 1000 * cpu / max(1, len(heard.ms)),
         "errors": len(errors),
         "degraded": len(heard.degraded) + len(first.degraded) + len(warm.degraded),
         "first answer s": ready,

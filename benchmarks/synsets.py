@@ -86,12 +86,11 @@ class WordNet:
 
 
 def read(folder: Path = FOLDER) -> WordNet:
-    """All of WordNet. Raises FileNotFoundError, naming the package, where it is not installed."""
+    """All of WordNet. Raises FileNotFoundError where it is not installed."""
+    require(folder)
     found: list[Synset] = []
     for letter, name in _FILES.items():
         data, index = folder / f"data.{name}", folder / f"index.{name}"
-        if not data.exists():
-            raise FileNotFoundError(f"{data} is absent: install Debian's package {PACKAGE}")
         senses = parse_index(index.read_text("utf-8").splitlines())
         for line in data.read_text("utf-8").splitlines():
             if line.startswith(" "):  # the licence
@@ -102,6 +101,14 @@ def read(folder: Path = FOLDER) -> WordNet:
             synset.name = f"{word} ({PARTS[letter]} {sense})"
             found.append(synset)
     return WordNet(found, relations(found))
+
+
+def require(folder: Path = FOLDER) -> None:
+    """Raise FileNotFoundError, naming the package, where WordNet is not installed."""
+    for name in _FILES.values():
+        data = folder / f"data.{name}"
+        if not data.exists():
+            raise FileNotFoundError(f"{data} is absent: install Debian's package {PACKAGE}")
 
 
 def parse_index(lines: list[str]) -> dict[tuple[str, int], int]:

@@ -7,10 +7,7 @@ with the same texts shares the files, and a changed text can never get an old ve
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,15 @@ import numpy
 
 from datasette_limbic import embedding
 
+from . import apart
+from .stopping import whole
+
 MODEL = embedding.DEFAULT_MODEL
 DIMENSION = 512
 CHUNK = 4096
 _BATCH = 256
+_TOGETHER = 4
+"""Chunks that a process of its own embeds: each process loads the model first."""
 
 Progress = Callable[[int, int], None]
 """Called with (texts done, texts in all)."""
@@ -34,24 +36,27 @@ def fill(
     folder.mkdir(parents=True, exist_ok=True)
     chunks = [(_path(folder, chunk), chunk) for chunk in _chunks(texts)]
     missing = [(path, chunk) for path, chunk in chunks if not path.exists()]
-    done = len(texts) - sum(len(chunk) for _, chunk in missing)
     if not missing:
         return
-    if progress:
-        progress(done, len(texts))
-    if processes == 1:
-        for path, chunk in missing:
-            done += _embed_chunk(path, chunk)
-            if progress:
-                progress(done, len(texts))
+    here = len(texts) - sum(len(chunk) for _, chunk in missing)
+
+    def embedded(chunks: int) -> None:
+        if progress:
+            progress(here + sum(len(chunk) for _, chunk in missing[:chunks]), len(texts))
+
+    embedded(0)
+    if processes == 1 or len(missing) <= _TOGETHER:
+        for number, (path, chunk) in enumerate(missing, 1):
+            _embed_chunk(path, chunk)
+            embedded(number)
         return
-    # spawned, not forked: the parent may have threads of numpy
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for count in pool.map(_embed_chunk, *zip(*missing, strict=True)):
-            done += count
-            if progress:
-                progress(done, len(texts))
+    items = [(missing[at : at + _TOGETHER],) for at in range(0, len(missing), _TOGETHER)]
+    apart.each(
+        _embed_chunks,
+        items,
+        processes=processes,
+        done=lambda number, _: embedded(number * _TOGETHER),
+    )
 
 
 def stored(texts: Sequence[str], folder: Path) -> Iterator[Any]:
@@ -81,11 +86,12 @@ def _path(folder: Path, chunk: Sequence[str]) -> Path:
     return folder / f"{name}.npy"
 
 
-def _embed_chunk(path: Path, chunk: Sequence[str]) -> int:
+def _embed_chunks(missing: Sequence[tuple[Path, Sequence[str]]]) -> None:
+    for path, chunk in missing:
+        _embed_chunk(path, chunk)
+
+
+def _embed_chunk(path: Path, chunk: Sequence[str]) -> None:
     rows = unit_rows(chunk)
-    # renamed when whole: a file that is there is complete, whenever the run was stopped
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
-    with unfinished.open("wb") as file:
+    with whole(path) as unfinished, unfinished.open("wb") as file:
         numpy.save(file, rows)
-    unfinished.replace(path)
-    return len(chunk)

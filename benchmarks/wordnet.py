@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -30,6 +29,8 @@ from datasette_limbic import connection, llm_store, schema, vectors
 
 from . import corpus, vector_cache
 from .memory import NOW, Query
+from .progress import counted, say
+from .stopping import stoppable, whole
 
 FOLDER = Path("bench-data")
 SIZES = (corpus.WORDNET, 500_000, corpus.LARGEST)
@@ -41,49 +42,67 @@ _SEED = 42
 _COMPARED = 300
 
 
-def build(folder: Path = FOLDER, size: int = corpus.WORDNET, *, processes: int = 1) -> Path:
-    """The memory of the first ``size`` entities, built unless the folder holds it."""
-    path = folder / f"wordnet-{size}.db"
+def build(
+    folder: Path = FOLDER,
+    size: int = corpus.WORDNET,
+    *,
+    processes: int = 1,
+    with_vectors: bool = True,
+) -> Path:
+    """The memory of the first ``size`` entities, built unless the folder holds it.
+
+    Without vectors it is built in minutes and serves to measure the text search alone.
+    """
+    path = folder / (f"wordnet-{size}.db" if with_vectors else f"wordnet-{size}-text.db")
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    _say("reading")
+    say("reading WordNet")
     made = corpus.first(folder, size)
     texts = corpus.snapshots(made.rows, made.relations)
-    vector_cache.fill(texts, folder / "vectors", progress=_embedding, processes=processes)
-    unfinished = path.with_suffix(".part")
-    unfinished.unlink(missing_ok=True)
-    with closing(connection.connect(unfinished, create=True)) as conn:
+    if with_vectors:
+        with counted("embedding") as show:
+            vector_cache.fill(texts, folder / "vectors", progress=show, processes=processes)
+    with whole(path) as unfinished, closing(connection.connect(unfinished, create=True)) as conn:
         schema.init(conn)
         conn.execute("pragma synchronous=off")
         conn.execute("begin immediate")
         schema.drop_triggers(conn)
-        _say("writing rows")
+        say("writing rows")
         _write_rows(conn, made)
         _write_signals(conn, size)
         _compare(conn, texts)
-        _say("writing vectors")
-        _write_vectors(conn, texts, folder / "vectors")
-        _say("filling the text index")
+        if with_vectors:
+            say("writing vectors")
+            _write_vectors(conn, texts, folder / "vectors")
+        say("filling the text index")
         schema.fill_indexes(conn)
         conn.execute("delete from limbic_stale")
         schema.create_triggers(conn)
         conn.commit()
-        vectors.rebuild(conn, "entities", lambda done, total, _: _counted("indexing", done, total))
-        conn.execute("update limbic_indexes set synced_at = ?", [NOW])
-        conn.commit()
-        _say("analysing")
+        if with_vectors:
+            with counted("indexing") as show:
+                vectors.rebuild(conn, "entities", show)
+            conn.execute("update limbic_indexes set synced_at = ?", [NOW])
+            conn.commit()
+        say("analysing")
         conn.execute("analyze")
-    unfinished.replace(path)
-    _say(f"{path}: {size:,} entities\n")
+    say(f"{path}: {size:,} entities")
     return path
 
 
-def queries(folder: Path = FOLDER) -> list[Query]:
-    """What was held out, and short queries of its words, with their unit vectors (float32)."""
-    held = corpus.wordnet().heldout + corpus.documentation(folder).heldout
+def queries(folder: Path = FOLDER, size: int = corpus.LARGEST) -> list[Query]:
+    """What was held out, and short queries of its words, with their unit vectors (float32).
+
+    They are the same for all sizes from WORDNET on. For less than that they are of WordNet alone:
+    the documentation takes long to download and to read.
+    """
+    held = corpus.wordnet().heldout
+    if size >= corpus.WORDNET:
+        held = held + corpus.documentation(folder).heldout
     texts = held + corpus.short_queries(held, SHORT_QUERIES)
-    vector_cache.fill(texts, folder / "vectors")
+    with counted("embedding queries") as show:
+        vector_cache.fill(texts, folder / "vectors", progress=show)
     (rows,) = vector_cache.stored(texts, folder / "vectors")
     return [Query(text, row.tobytes()) for text, row in zip(texts, rows, strict=True)]
 
@@ -175,34 +194,25 @@ def _compare(conn: Any, texts: list[str]) -> None:
             raise RuntimeError(f"entity {i} is {text!r} in the database, embedded {texts[i - 1]!r}")
 
 
-def _embedding(done: int, total: int) -> None:
-    _counted("embedding", done, total)
-
-
-def _counted(doing: str, done: int, total: int) -> None:
-    _say(f"{doing} {done:,} of {total:,}")
-
-
-def _say(text: str) -> None:
-    """One line, each time anew."""
-    print(f"\r{text:<60}", end="", file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wordnet", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--size", type=int, default=corpus.WORDNET, help="entities (%(default)s)")
     parser.add_argument("--processes", type=int, default=1, help="that embed at once")
+    parser.add_argument("--text-alone", action="store_true", help="without vectors")
     parser.add_argument("--queries", type=Path, help="write the queries to FILE.json and FILE.npy")
     asked = parser.parse_args(arguments)
     if not 0 < asked.size <= SIZES[-1]:
         parser.error(f"--size {asked.size:,} is not between 1 and {SIZES[-1]:,}")
-    try:
+    with stoppable(asked.folder):
         if asked.queries:
             write_queries(queries(asked.folder), asked.queries)
-        build(asked.folder, asked.size, processes=asked.processes)
-    except OSError as error:  # WordNet absent, apt-get without a network, a full disk
-        sys.exit(f"\n{error}")
+        build(
+            asked.folder,
+            asked.size,
+            processes=asked.processes,
+            with_vectors=not asked.text_alone,
+        )
 
 
 def write_queries(found: list[Query], path: Path) -> None:
