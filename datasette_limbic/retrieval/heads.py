@@ -12,6 +12,7 @@ Recommender Systems" (2017): the transformation by singular vectors, and the bou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -128,4 +129,4 @@ def products(rows: numpy.ndarray, places: numpy.ndarray, query: numpy.ndarray) -
 def _length_of_rest(vector: numpy.ndarray, head: numpy.ndarray) -> float:
     """Of one vector, at most."""
     squared = float(vector @ vector)
-    return (max(0.0, squared - float(head @ head)) + _ROUNDING * squared) ** 0.5
+    return math.sqrt(max(0.0, squared - float(head @ head)) + _ROUNDING * squared)
