@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+_PLAIN = frozenset((str, int, bool))
+
 
 def plain(value: Any) -> Any:
     """``value`` without what JSON and templates cannot take.
 
     SQLite lets any program put bytes into a text column and infinity into a number.
     """
+    if value is None or type(value) in _PLAIN:  # nearly all, and there may be many
+        return value
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -96,6 +96,7 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
     conn.execute(f"pragma cache_size=-{CACHE_KIB}")
     conn.execute(f"pragma cache_spill=-{SPILL_KIB}")
     embed = embedding.sql_embedder(conn, settings=settings)
+    of_terms = frequency.remembering(conn)
     sql_functions.register(
         conn,
         settings=settings,
@@ -103,7 +104,9 @@ def prepare(conn: sqlite3.Connection, settings: Any = None) -> str | None:
         threshold=report_settings.sql_threshold(conn),
         nearest=functions.sql_nearest(conn, settings, embed),
         hits=functions.sql_hits(conn, settings),
-        frequency=frequency.sql_frequency(conn),
+        frequency=frequency.sql_frequency(conn, of_terms),
+        frequencies=frequency.sql_frequencies(conn, of_terms),
+        parts=substrings.sql_parts(of_terms),
         short_runs=substrings.sql_short_runs(conn),
     )
     held.opened(conn)

@@ -7,63 +7,28 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import schema, text, times
+from .bounds import COUNTED, upto
 from .config import Settings
+from .entity_relations import linked
 from .entity_signals import factors, rows, signals
 from .errors import UnknownEntity
+from .validity import ended, valid
 
 PAGE = 100
 LONGEST_NAME = 500
 
-
-def _valid(alias: str) -> str:
-    """SQL: whether a row holds at ``:at``, in the terms of a search's ``as_of``: 0 or 1."""
-    return (
-        f"coalesce(julianday({alias}.valid_to) > julianday(:at), 1)"
-        f" and coalesce(julianday({alias}.valid_from) <= julianday(:at), 1)"
-    )
-
-
-def _ended(alias: str) -> str:
-    """SQL: whether a row was over at ``:at``; one of an end that cannot be read is not."""
-    return f"coalesce(julianday({alias}.valid_to) <= julianday(:at), 0)"
-
-
 OBSERVATIONS = f"""select o.id, o.content, o.kind, o.created_at, o.similarity_flag, o.confidence,
-  o.valid_from, o.valid_to, o.supersedes, {_ended("o")} as ended, {_valid("o")} as valid
+  o.valid_from, o.valid_to, o.supersedes, {ended("o")} as ended, {valid("o")} as valid
   from observations o where o.entity_id = :id
   order by {{first}}o.id limit :page offset :skip"""
-OUT = f"""select r.id, r.relation_type, r.context, r.created_at, r.valid_from, r.valid_to,
-  {_ended("r")} as ended, {_valid("r")} as valid,
-  t.id as entity_id, t.name as entity_name, t.entity_type, t.archived_at
-  from relations r join entities t on t.id = r.to_entity where r.from_entity = :id
-  order by {_valid("r")} desc, r.relation_type, t.name, r.id
-  limit :relations_page offset :relations_skip"""
-IN = OUT.replace("t.id = r.to_entity where r.from_entity", "t.id = r.from_entity where r.to_entity")
-# What leads either way is counted each way by an index, which an OR of the two would not be; a
-# relation or a pair of an entity with itself, which only another program writes, counts once.
+# A pair of an entity with itself, which only another program writes, counts once.
 COUNTS = f"""select
   (select count(*) from observations where entity_id = :id) as observations,
-  (select count(*) from observations o where o.entity_id = :id and {_valid("o")})
+  (select count(*) from observations o where o.entity_id = :id and {valid("o")})
     as valid_observations,
-  (select count(*) from relations where from_entity = :id) as relations_out,
-  (select count(*) from relations where to_entity = :id) as relations_in,
-  (select count(*) from relations where from_entity = :id)
-    + (select count(*) from relations where to_entity = :id)
-    - (select count(*) from relations where from_entity = :id and to_entity = :id) as relations,
-  (select count(*) from relations r where r.from_entity = :id and {_valid("r")})
-    + (select count(*) from relations r
-      where r.to_entity = :id and r.from_entity <> :id and {_valid("r")}) as valid_relations,
-  (select count(*) from co_occurrences where entity_a_id = :id)
-    + (select count(*) from co_occurrences where entity_b_id = :id)
-    - (select count(*) from co_occurrences where entity_a_id = :id and entity_b_id = :id)
-    as partners"""
-LOGGED = "select count(*) from entity_access_log where entity_id = :id"
-TYPES = f"""select 'out' as way, r.relation_type, count(*) as count from relations r
-  where r.from_entity = :id and {_valid("r")} group by 2
-  union all
-  select 'in', r.relation_type, count(*) from relations r
-  where r.to_entity = :id and {_valid("r")} group by 2
-  order by 3 desc, 2"""
+  {upto("select 1 from co_occurrences where entity_a_id = :id")} as partners_after,
+  {upto("select 1 from co_occurrences where entity_b_id = :id and entity_a_id <> :id")}
+    as partners_before"""
 
 
 def entity_detail(
@@ -97,7 +62,7 @@ def entity_detail(
     now = now or times.now_sql()
     asked["at"] = as_of or now
     found = rows(
-        conn, f"select e.*, {_valid('e')} as valid from entities e where {column} = :entity", asked
+        conn, f"select e.*, {valid('e')} as valid from entities e where {column} = :entity", asked
     )
     if not found:
         raise UnknownEntity(
@@ -109,43 +74,46 @@ def entity_detail(
         "id": row["id"],
         "page": size,
         "skip": (page - 1) * size,
-        "relations_page": several,
-        "relations_skip": (relations_page - 1) * several,
         "now": now,
         "at": asked["at"],
     }
-    counts = rows(conn, COUNTS, args)[0]
-    counts["log"] = conn.execute(LOGGED, args).fetchone()[0] if access_log else None
-    relations_pages = pages_of(max(counts["relations_out"], counts["relations_in"]), several)
+    found_counts = rows(conn, COUNTS, args)[0]
+    sides = [found_counts.pop(f"partners_{side}") for side in ("after", "before")]
+    relations, at_least, listed = linked(
+        conn, row["id"], asked["at"], page=relations_page, size=several
+    )
+    counts = {**found_counts, **relations, "partners": sum(min(n, COUNTED) for n in sides)}
+    # where not all were counted, there is one page more
+    relations_pages = pages_of(
+        max(counts[way] + (way in at_least) for way in ("relations_out", "relations_in")), several
+    )
+    if max(sides) > COUNTED:
+        at_least.append("partners")
+    used, latest = signals(conn, args, settings, access_log)
+    counts["log"] = latest.count if latest else None
+    if latest and latest.since is not None:
+        at_least.append("log")
+    limbic, is_hub = factors(conn, row, args, settings)
+    if is_hub:
+        at_least.append("degree")
     first = "valid desc, " if as_of else ""
     return {
         **{key: row[key] for key in ("id", "name")},
         "entityType": row["entity_type"],
         **{k: v for k, v in row.items() if k not in ("id", "name", "entity_type")},
         "counts": counts,
+        "at_least": at_least,
         "page": page,
         "pages": max(pages_of(counts["observations"], size), relations_pages),
         "relations_page": relations_page,
         "relations_pages": relations_pages,
         "observations": rows(conn, OBSERVATIONS.format(first=first), args),
-        "relations_out": rows(conn, OUT, args),
-        "relations_in": rows(conn, IN, args),
-        "signals": signals(conn, args, settings, access_log),
-        "limbic": factors(conn, row, args, settings),
+        **listed,
+        "signals": used,
+        "limbic": limbic,
         "now": now,
         "as_of": as_of,
     }
-
-
-def relation_types(conn: sqlite3.Connection, entity: int, at: str) -> dict[str, list[Any]]:
-    """How many relations of each type hold at ``at``, the most frequent first, each way.
-
-    ``out`` and ``in``: lists of ``relation_type`` and ``count``.
-    """
-    found: dict[str, list[Any]] = {"out": [], "in": []}
-    for row in rows(conn, TYPES, {"id": entity, "at": at}):
-        found[row.pop("way")].append(row)
-    return found
 
 
 def alike(conn: sqlite3.Connection, name: str) -> list[str]:

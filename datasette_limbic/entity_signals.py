@@ -8,21 +8,25 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import scoring, times
-from .access_weeks import accesses_by_week
+from .access_weeks import Accesses, accesses_by_week, accesses_of
+from .bounds import COUNTED, upto
 from .config import Settings
 
 PARTNERS = 20
 LOG = 20
 
-# Distinct live neighbours, as queries/search.sql counts them; a test holds the two together.
-DEGREE = """select count(distinct n.id) from (
-    select to_entity as id, valid_to from relations
-      where from_entity = :id and relation_type not in ('contiene', 'parte_de')
-    union all
-    select from_entity, valid_to from relations
-      where to_entity = :id and relation_type not in ('contiene', 'parte_de')
-  ) r cross join entities n on n.id = r.id
-  where r.id <> :id and n.archived_at is null
+# Distinct live neighbours, as queries/search.sql counts them; a test holds the two together. Of a
+# hub the first of each way, as the index has them: those without an end.
+_LINKS = """select {other} as id, valid_to from relations
+  where {own} = :id and relation_type not in ('contiene', 'parte_de')"""
+_WAYS = tuple(
+    _LINKS.format(own=own, other=other)
+    for own, other in (("from_entity", "to_entity"), ("to_entity", "from_entity"))
+)
+_FIRST = " union all ".join(f"select * from ({w} order by valid_to limit {COUNTED})" for w in _WAYS)
+DEGREE = f"""select count(distinct n.id), max({", ".join(map(upto, _WAYS))}) > {COUNTED}
+  from ({_FIRST}) r
+  left join entities n on n.id = r.id and n.id <> :id and n.archived_at is null
     and coalesce(julianday(r.valid_to) > julianday(:at), 1)"""
 
 # One side of the pairs of an entity, those that come up most often first: by an index of
@@ -41,10 +45,15 @@ OFTEN = _PARTNERS.format(
     ),
     limit=PARTNERS,
 )
+# Where few come up often: with those, the others as far as they are counted.
+_SIDE = """select * from (select {other} as id, co_count, last_co from co_occurrences
+    where {own} = :id limit {limit})"""
 ALL_PARTNERS = _PARTNERS.format(
-    pairs="""select entity_b_id as id, co_count, last_co from co_occurrences where entity_a_id = :id
-    union all
-    select entity_a_id, co_count, last_co from co_occurrences where entity_b_id = :id""",
+    pairs=" union ".join(
+        side.format(own=own, other=other, limit=limit)
+        for own, other in (("entity_a_id", "entity_b_id"), ("entity_b_id", "entity_a_id"))
+        for side, limit in ((_OFTEN_SIDE, PARTNERS), (_SIDE, COUNTED))
+    ),
     limit=PARTNERS,
 )
 # The highest count of the memory, by the ends of an index. An adopted table may hold texts there,
@@ -64,24 +73,33 @@ def rows(conn: sqlite3.Connection, sql: str, args: Mapping[str, Any]) -> list[di
 
 def signals(
     conn: sqlite3.Connection, args: Mapping[str, Any], settings: Settings, access_log: bool
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Accesses | None]:
     """Its accesses and what comes up together with it; ``args`` has ``id`` and ``now``.
 
-    Without ``access_log`` what comes from that table is None.
+    Without ``access_log`` what comes from that table is None, and so are the accesses that were
+    read.
     """
+    accesses = accesses_of(conn, args["id"]) if access_log else None
     access = rows(
         conn, "select access_count, last_access from entity_access where entity_id = :id", args
     )
-    return {
+    found = {
         "access_count": access[0]["access_count"] if access else 0,
         "last_access": access[0]["last_access"] if access else None,
-        **(_logged(conn, args) if access_log else dict.fromkeys(("log", "weeks", "outside_weeks"))),
+        **(dict.fromkeys(_OF_LOG) if accesses is None else _logged(conn, args, accesses)),
         "co_occurrences": _partners(conn, args, settings),
     }
+    return found, accesses
 
 
-def _logged(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]:
-    """What the access log has on the entity: the last rows, and how many a week."""
+_OF_LOG = ("log", "weeks", "outside_weeks", "counted_from")
+
+
+def _logged(
+    conn: sqlite3.Connection, args: Mapping[str, Any], accesses: Accesses
+) -> dict[str, Any]:
+    """What the access log has on the entity: the last rows, how many a week, and since when
+    they are counted, None where all are."""
     return {
         "log": rows(
             conn,
@@ -89,7 +107,8 @@ def _logged(conn: sqlite3.Connection, args: Mapping[str, Any]) -> dict[str, Any]
             order by accessed_at desc, id desc limit {LOG}""",
             args,
         ),
-        **accesses_by_week(conn, args["id"], now=args["now"]),
+        **accesses_by_week(accesses, now=args["now"]),
+        "counted_from": accesses.since,
     }
 
 
@@ -124,12 +143,13 @@ def _partners(
 
 def factors(
     conn: sqlite3.Connection, row: Mapping[str, Any], args: Mapping[str, Any], settings: Settings
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], bool]:
     """The limbic factors as they are now; importance is measured against the whole memory.
 
-    Neighbours count as they were at ``at``, as ranking has it.
+    Neighbours count as they were at ``at``, as ranking has it. Also whether the degree is that of
+    a hub, and so one of at least so many.
     """
-    degree = conn.execute(DEGREE, args).fetchone()[0]
+    degree, is_hub = conn.execute(DEGREE, args).fetchone()
     most = conn.execute(MOST_ACCESSED).fetchone()[0]
     access = conn.execute(
         "select max(0, ifnull(cast(access_count as integer), 0)), last_access"
@@ -143,7 +163,7 @@ def factors(
     # any program may have put bytes into a text column
     half_life = settings.half_life_days(entity_type if isinstance(entity_type, str) else None)
     hours = times.hours_since(last_access, now)
-    return {
+    found = {
         "degree": degree,
         "importance": scoring.compute_importance(
             count, most, degree, beta_deg=p.beta_deg, d_max=p.d_max
@@ -163,3 +183,4 @@ def factors(
             count, None if hours is None else hours / 24
         ),
     }
+    return found, bool(is_hub)

@@ -15,7 +15,8 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from . import times
-from .access_weeks import access_days, plain, usual
+from .access_weeks import accesses_of, plain, usual
+from .bounds import first
 
 SERIES = (
     "observations",
@@ -32,9 +33,10 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 _ENDED = "coalesce(julianday({}) <= julianday(:at), 0)"
 _ENDED_OBSERVATION, _ENDED_RELATION = _ENDED.format("valid_to"), _ENDED.format("r.valid_to")
-# each way by its index; a relation of an entity to itself is one
-_OWN = """(select {0} from relations where from_entity = :id
-  union all select {0} from relations where to_entity = :id and from_entity <> :id) r"""
+# the first of each way, as far as they are counted; a relation of an entity to itself is one
+_OWN = f"""(select {{0}} from {first("out")} f cross join relations l on l.id = f.id
+  union all select {{0}} from {first("in")} f cross join relations l on l.id = f.id
+    where from_entity <> :id) r"""
 _EVENTS = (
     f"""select iif({_ENDED_OBSERVATION}, 'ended_observations', 'observations') as series,
     created_at as moment from observations where entity_id = :id""",
@@ -84,7 +86,8 @@ def timeline(
     at: str | None = None,
     access_log: bool = True,
 ) -> dict[str, Any]:
-    """Counts of each of SERIES from the first that is known up to the bin of ``now``. Reads only.
+    """Counts of each of SERIES from the first that is known up to the bin of ``now``. Reads only,
+    of a hub's relations and accesses as many as ``bounds`` has.
 
     ``months`` is the width of a bin, 0 for a week; ``bins`` those in a row, at least LEAST_BINS
     and at most MOST_BINS, each with ``start`` (its first day) and a count of each series, and
@@ -103,9 +106,7 @@ def timeline(
     )
     found = conn.execute(read, {"id": entity, "at": at or now}).fetchall()
     if access_log:
-        days, odd = access_days(conn, entity)
-        found += [("accesses", day, count) for day, count in days]
-        found += [("accesses", value, count) for value, _, count, _ in odd]
+        found += [("accesses", day, count) for day, count, _ in accesses_of(conn, entity).days]
     for series, moment, count in found:
         day = _day(moment)
         if day is None:
@@ -125,8 +126,8 @@ def timeline(
             earlier[series] += count
         else:
             bins[series, place] += count
-    first = min((place for _, place in bins), default=None)
-    shown = [] if first is None else range(max(0, min(first, last - LEAST_BINS + 1)), last + 1)
+    begin = min((place for _, place in bins), default=None)
+    shown = [] if begin is None else range(max(0, min(begin, last - LEAST_BINS + 1)), last + 1)
     return {
         "months": unit.months,
         "bins": [

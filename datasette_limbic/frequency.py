@@ -9,24 +9,44 @@ are all one word's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from datasette.utils.sqlite import sqlite3
 
-from . import text
+from . import scoring, text
+
+Terms: TypeAlias = tuple[tuple[str, ...], ...]
+"""The tokens of each term of a query."""
+Of: TypeAlias = Callable[[Terms], list[tuple[int, str]]]
+"""What ``frequencies`` gives for them."""
 
 COUNTED = 10_000
 """Texts up to which frequencies are exact: 0.6 ms for a word of more. Pruning begins there."""
+
+COUNTED_IN_ALL = 40_000
+"""Texts that are counted for all words of a query together, those of the shortest lists first."""
+
+LEAST_COUNTED = 200
+"""Texts up to which a word is counted all the same: its list may only seem long (see `_PAGES`)."""
+
+MOST_PLACES = 3_000
+"""Places where parts of phrases are looked up: each part in all texts of the rarest one. 25 ms,
+twice, since bm25() does it again."""
+
+PASSED_OVER = 1_400
+"""Texts that are passed over in the time in which one is looked up: no part of a phrase is looked
+up in more than one in so many of all texts."""
 
 TEXTS_PER_PAGE = 700
 """What a page of 4,050 bytes holds of a list, about: 5 to 6 bytes for each text."""
 
 MOST_REMEMBERED = 512
-"""Words whose frequencies a connection keeps."""
+"""Queries whose frequencies a connection keeps."""
 
 # Where a word is in more texts, this is quicker than to count so far.
-_MORE = f"select 1 from _limbic_fts where _limbic_fts match ? limit 1 offset {COUNTED}"
+_MORE = "select 1 from _limbic_fts where _limbic_fts match ? limit 1 offset ?"
 _COUNT = "select count(*) from (select 1 from _limbic_fts where _limbic_fts match ? limit ?)"
 # FTS5 puts '0' before the words of its main index. A page is a number of 31 bits in the key of
 # _data, below the number of its segment; _idx doubles it, for a flag of its own.
@@ -36,59 +56,83 @@ with segments(segment) as (
   union all
   select (select min(segid) from _limbic_fts_idx where segid > segment) from segments
   where segment is not null
+),
+words(word, of) as materialized (
+  select cast('0' || value as blob), value from json_each(?)
 )
-select sum(
+select of, sum(
   ifnull(
-    (select pgno >> 1 from _limbic_fts_idx where segid = segment and term > :word
+    (select pgno >> 1 from _limbic_fts_idx where segid = segment and term > word
       order by term limit 1),
     (select max(id) & (1 << 31) - 1 from _limbic_fts_data where id < (segment << 37) + (1 << 31)))
-  - (select pgno >> 1 from _limbic_fts_idx where segid = segment and term <= :word
+  - (select pgno >> 1 from _limbic_fts_idx where segid = segment and term <= word
       order by term desc limit 1))
-from segments
+from words cross join segments group by of
 """
 
 
-def frequency(
-    conn: sqlite3.Connection, tokens: Iterable[str], known: dict[str, int] | None = None
-) -> int:
-    """In how many texts a word of ``text.fts_tokens`` stands, of several tokens the rarest.
+def frequencies(
+    conn: sqlite3.Connection,
+    terms: Sequence[Sequence[str]],
+    known: dict[str, int] | None = None,
+) -> list[tuple[int, str]]:
+    """In how many texts each term stands, given as its ``text.fts_tokens``, and by which token:
+    the rarest counts.
 
-    Exact up to COUNTED; over that an estimate, mostly within a third, and too high where a still
-    more common word follows in the alphabet. ``known`` keeps what was counted of each token.
+    Exact up to COUNTED, while all together are in no more than COUNTED_IN_ALL; over that an
+    estimate, mostly within a third, and too high where a still more common word follows in the
+    alphabet. ``known`` keeps what was counted of each token.
     """
-    words = [text.storable(token) for token in dict.fromkeys(tokens)]
-    if not words:
-        return 0
+    parts = [[text.storable(token) for token in tokens] for tokens in terms]
+    holders: dict[str, list[int]] = {}
+    for at, words in enumerate(parts):
+        for word in dict.fromkeys(words):
+            holders.setdefault(word, []).append(at)
     known = {} if known is None else known
-    least = COUNTED + 1
-    # those that are known first: no other is counted further than the rarest so far
-    for word in sorted(words, key=lambda word: known.get(word, least)):
-        counted = known.get(word)
-        if counted is None:
-            counted = _counted(conn, word, least)
-            if counted < least or least > COUNTED:
-                known[word] = counted
-        least = min(least, counted)
-        if not least:
-            return 0
-    if least <= COUNTED:
-        return least
-    return max(least, min(_pages(conn, word) for word in words) * TEXTS_PER_PAGE)
+    pages = _pages(conn, list(holders))
+    least = [(COUNTED + 1 if words else 0, "") for words in parts]
+    left = COUNTED_IN_ALL
+    for word in sorted(holders, key=lambda word: (pages[word], word)):
+        # no word is counted further than the rarest part so far
+        wanted = max(least[at][0] for at in holders[word])
+        if not wanted:
+            continue
+        most = min(wanted, max(left, LEAST_COUNTED))
+        counted = _counted(conn, word, most, pages[word], known)
+        left -= counted
+        if counted == most < wanted:
+            counted = max(most, pages[word] * TEXTS_PER_PAGE)
+        for at in holders[word]:
+            # of common words the one of the shortest list, which comes first
+            if counted < least[at][0] or not least[at][1]:
+                least[at] = min(counted, least[at][0]), word
+    return [
+        (count if count <= COUNTED else max(count, pages[word] * TEXTS_PER_PAGE), word)
+        for count, word in least
+    ]
 
 
-def _counted(conn: sqlite3.Connection, word: str, most: int) -> int:
+def _counted(
+    conn: sqlite3.Connection, word: str, most: int, pages: int, known: dict[str, int]
+) -> int:
     """In how many texts a word stands, of more than ``most`` that."""
+    if word in known:
+        return min(known[word], most)
     match = f'"{word}"'
-    likely = most > COUNTED and _pages(conn, word) * TEXTS_PER_PAGE > COUNTED
-    if likely and conn.execute(_MORE, [match]).fetchone():
-        return most
-    [count] = conn.execute(_COUNT, [match, most]).fetchone()
+    likely = pages * TEXTS_PER_PAGE > most
+    if likely and conn.execute(_MORE, [match, most - 1]).fetchone():
+        count = most
+    else:
+        [count] = conn.execute(_COUNT, [match, most]).fetchone()
+    if count < most or most > COUNTED:
+        known[word] = count
     return int(count)
 
 
-def _pages(conn: sqlite3.Connection, word: str) -> int:
-    found = conn.execute(_PAGES, {"word": b"0" + word.encode("utf-8")}).fetchone()
-    return int(found[0] or 0)
+def _pages(conn: sqlite3.Connection, words: Sequence[str]) -> dict[str, int]:
+    """How many pages each word's list spans, of all segments: 0 for most words."""
+    found = dict(conn.execute(_PAGES, [json.dumps(words)]).fetchall())
+    return {word: int(found.get(word) or 0) for word in words}
 
 
 def texts(conn: sqlite3.Connection) -> int:
@@ -103,21 +147,53 @@ def texts(conn: sqlite3.Connection) -> int:
     return total
 
 
-def sql_frequency(conn: sqlite3.Connection) -> Callable[..., int | None]:
+def sql_frequency(conn: sqlite3.Connection, of_terms: Of) -> Callable[..., int | None]:
     """``limbic_frequency([word])`` on this connection: of a word of several tokens the least,
-    without a word the number of texts. What was found is remembered until the file changes."""
-    remembered: dict[str, int] = {}
-    known: dict[str, int] = {}
-    seen: list[Any] = [None]
-    # how much this connection had changed when no transaction was open
-    settled = [conn.total_changes]
+    without a word the number of texts."""
 
     def of(*words: Any) -> int | None:
         if not words:
             return texts(conn)
         if words[0] is None:
             return None
-        word = str(words[0])
+        [(count, _)] = of_terms((tuple(text.fts_tokens(str(words[0]))),))
+        return count
+
+    return of
+
+
+def sql_frequencies(conn: sqlite3.Connection, of_terms: Of) -> Callable[..., str | None]:
+    """``limbic_frequencies(query)`` on this connection: of each of its terms the match, the
+    frequency, its idf, the places where it is looked up, the number of its tokens, and of a phrase
+    that is too common to be looked up in all texts its rarest token; in JSON."""
+
+    def of(query: Any) -> str | None:
+        if query is None:
+            return None
+        terms = text.fts_terms(str(query))
+        counts = of_terms(tuple(term.tokens for term in terms))
+        whole = texts(conn)
+        found = []
+        for term, (count, rarest) in zip(terms, counts, strict=True):
+            tokens = len(term.tokens)
+            places = min(count, whole // PASSED_OVER) * tokens if tokens > 1 else 0
+            common = tokens > 1 and (count > COUNTED or places > MOST_PLACES)
+            idf = scoring.idf(count, whole)
+            found.append([term.match, count, idf, places, tokens, rarest if common else None])
+        return json.dumps(found)
+
+    return of
+
+
+def remembering(conn: sqlite3.Connection) -> Of:
+    """``frequencies`` on this connection; what was found is remembered until the file changes."""
+    remembered: dict[Terms, list[tuple[int, str]]] = {}
+    known: dict[str, int] = {}
+    seen: list[Any] = [None]
+    # how much this connection had changed when no transaction was open
+    settled = [conn.total_changes]
+
+    def of(terms: Terms) -> list[tuple[int, str]]:
         now = conn.execute("pragma data_version").fetchone()[0], conn.total_changes
         if not conn.in_transaction:
             settled[0] = conn.total_changes
@@ -127,8 +203,8 @@ def sql_frequency(conn: sqlite3.Connection) -> Callable[..., int | None]:
             remembered.clear()
             known.clear()
             seen[0] = None if unsettled else now
-        if word not in remembered:
-            remembered[word] = frequency(conn, text.fts_tokens(word), known)
-        return remembered[word]
+        if terms not in remembered:
+            remembered[terms] = frequencies(conn, terms, known)
+        return remembered[terms]
 
     return of

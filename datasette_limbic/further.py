@@ -15,12 +15,21 @@ from datasette.utils.sqlite import sqlite3
 
 from . import statement, substrings, text
 from .request import Request
-from .statement import FURTHER, FURTHER_OF_TYPE, Shape
+from .statement import FURTHER, FURTHER_OF_TYPE, Reading, Shape
 
 Rows = Sequence[Mapping[str, Any]]
 
-FEW_OF_A_TYPE = 20_000
-"""Entities of a type up to which its texts are told by their numbers: 0.1 s in a million."""
+FEW_OF_A_TYPE = 5_000
+"""Entities of a type up to which its texts are told by their numbers: 5 ms."""
+
+
+@dataclass(frozen=True)
+class Further:
+    """What a search reads in its second run."""
+
+    shape: Shape
+    left_out: str | None
+    """What is not looked at there either although it matches, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -28,40 +37,38 @@ class Matched:
     """What the words of a query match, and whether that is more than is read."""
 
     words: int
+    """Texts that hold them, but for a phrase of common ones."""
     parts: int
+    """Texts that hold a part of a word, of more than are read one more than that."""
     looked_at: int
     """How many of them are looked at, the best: the others only where these do not do."""
     phrase: bool
-    """Whether the words are a phrase of common ones."""
-    newest: int
-    """The newest number of an entity or observation."""
+    """Whether a phrase of common words was looked for in the newest texts alone."""
     short_runs: bool
     """Whether one or two characters stand in more places than are read."""
 
 
-def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows) -> Shape | None:
-    """The shape that reads what the first run of a search left out; None where it left nothing
+def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows) -> Further | None:
+    """What reads that which the first run of a search left out; None where it left nothing
     out, or filled its pool."""
     if not shape.text or shape.listing or shape.hits or is_full(rows, request):
         return None
     if rows and not _may_be_cut(rows[0]["texts"], request, shape):
         return None
     found = _matched(conn, request, shape)
+    left_out = _left_out(
+        shape.reading,
+        words=found.words > shape.reading.texts,
+        phrase=found.phrase,
+        parts=found.parts > shape.reading.parts,
+        short_runs=found.short_runs,
+    )
     # beside vectors what is so common is no evidence
-    if not shape.vectors and _left_out(found, shape):
-        if request.type is None:
-            return replace(shape, cut=False, reading=FURTHER)
-        of_it = _of_type(conn, request.type)
-        reading = FURTHER_OF_TYPE if of_it <= FEW_OF_A_TYPE else FURTHER
-        return replace(shape, cut=False, reading=reading) if of_it else None
+    if not shape.vectors and left_out:
+        return _further(conn, request, shape)
     if shape.by_type or found.words + found.parts <= found.looked_at:
         return None
-    return replace(shape, cut=False)
-
-
-def still_left_out(conn: sqlite3.Connection, request: Request, shape: Shape) -> str | None:
-    """What a search of this shape did not look at although it matches, in a sentence."""
-    return _left_out(_matched(conn, request, shape), shape)
+    return Further(replace(shape, cut=False), left_out)
 
 
 def is_full(rows: Rows, request: Request) -> bool:
@@ -70,28 +77,50 @@ def is_full(rows: Rows, request: Request) -> bool:
     return found >= request.limit * request.expansion_factor
 
 
-def _left_out(found: Matched, shape: Shape) -> str | None:
-    reading = shape.reading
+def _further(conn: sqlite3.Connection, request: Request, shape: Shape) -> Further | None:
+    """The second run: more texts, and only those that count."""
+    reading = FURTHER
+    if request.type is not None:
+        of_it = _of_type(conn, request.type)
+        if not of_it:
+            return None
+        reading = FURTHER_OF_TYPE if of_it <= FEW_OF_A_TYPE else FURTHER
+    shape = replace(shape, cut=False, reading=reading)
+    words, phrase, parts = conn.execute(statement.oldest_read(shape), _values(request)).fetchone()
+    left_out = _left_out(
+        reading,
+        words=words is not None,
+        phrase=phrase is not None,
+        parts=parts is not None,
+        short_runs=_short_runs(conn, request, shape),
+    )
+    reading = replace(reading, words_from=words or 0, parts_from=parts or 0)
+    return Further(replace(shape, reading=reading), left_out)
+
+
+def _left_out(
+    reading: Reading, *, words: bool, phrase: bool, parts: bool, short_runs: bool
+) -> str | None:
     said = []
-    if found.phrase and found.newest > reading.ids:
+    if phrase:
         said.append(
-            "a phrase of such common words was looked for in the newest "
-            f"{reading.ids:,} entities and observations only"
+            "a phrase of such common words was looked for in the newest texts only, "
+            f"{reading.places:,} places of its words"
         )
-    elif found.words > reading.texts:
+    if words:
         said.append(
             "words this common are in more texts than are read: "
             f"only the newest {reading.texts:,} were looked at"
         )
-    if found.parts > reading.parts:
+    if parts:
         said.append(
             "this part of a word is in more texts than are read: "
             f"only the newest {reading.parts:,} were looked at"
         )
-    if found.short_runs:
+    if short_runs:
         said.append(
             "so few characters are in more places than are read: "
-            f"only {reading.places:,} were looked at"
+            f"only {reading.short_runs:,} were looked at"
         )
     return "; ".join(said) or None
 
@@ -107,19 +136,20 @@ def _may_be_cut(texts: int, request: Request, shape: Shape) -> bool:
 
 
 def _matched(conn: sqlite3.Connection, request: Request, shape: Shape) -> Matched:
-    values = request.explained().named()
-    words, parts, looked_at, phrase, newest = conn.execute(
-        statement.matched(shape), {name: values[name] for name in statement.PARAMETERS}
+    words, parts, looked_at, phrase = conn.execute(
+        statement.matched(shape), _values(request)
     ).fetchone()
+    return Matched(words, parts, looked_at, bool(phrase), _short_runs(conn, request, shape))
+
+
+def _short_runs(conn: sqlite3.Connection, request: Request, shape: Shape) -> bool:
     runs = substrings.short_runs(request.query) if shape.unspaced else []
-    return Matched(
-        words=words,
-        parts=parts,
-        looked_at=looked_at,
-        phrase=bool(phrase),
-        newest=newest,
-        short_runs=substrings.are_in_more(conn, runs, shape.reading.places),
-    )
+    return substrings.are_in_more(conn, runs, shape.reading.short_runs)
+
+
+def _values(request: Request) -> dict[str, Any]:
+    values = request.explained().named()
+    return {name: values[name] for name in statement.PARAMETERS}
 
 
 def _of_type(conn: sqlite3.Connection, entity_type: str) -> int:

@@ -139,6 +139,7 @@ def _entity(found: Mapping[str, Any], share: int) -> dict[str, Any]:
         "more_observations": counts["observations"] - len(kept) or None,
         "relations": linked,
         "more_relations": counts["relations_out"] + counts["relations_in"] - len(linked) or None,
+        "more_relations_at_least": True if "relations" in found["at_least"] else None,
     }
     return _given(entity)
 

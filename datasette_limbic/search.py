@@ -92,10 +92,10 @@ def rank(
     rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
     left_out = None
     if more := further.needed(conn, request, shape, rows):
-        shape = more
+        shape = more.shape
         rows = _rows(conn, statement.build(shape), request)
         if not further.is_full(rows, request):
-            left_out = further.still_left_out(conn, request, shape)
+            left_out = more.left_out
     if left_out:
         reasons.append(left_out)
     return Pool(request, shape, rows, reasons, by, recall, left_out is None)

@@ -9,6 +9,7 @@ from datasette.utils.sqlite import sqlite3
 
 from . import times
 from .access_weeks import usual
+from .bounds import LOGGED, upto
 from .config import Settings
 from .search_log import OPENED, RATINGS
 
@@ -18,11 +19,14 @@ EVENTS = (OPENED, *RATINGS)
 # Opened counts every time, but what no search had shown; of ratings, the last one of each result
 # of a search counts.
 _EVENTS = """select event, count(*) from (
-  select event from limbic_feedback where event = 'opened' and search_id is not null{where}
+  select event from {rows} where event = 'opened' and search_id is not null
   union all
-  select event from (select event, max(id) from limbic_feedback where event <> 'opened'{where}
+  select event from (select event, max(id) from {rows} where event <> 'opened'
     group by coalesce(search_id, -id), entity_name)
 ) group by 1"""
+# of a hub the latest, as of its accesses
+_OF_ENTITY = f"""(select * from limbic_feedback where entity_id = :id
+  order by id desc limit {LOGGED})"""
 # Of times in unusual spellings, which are read one by one, at most so many different ones count.
 _MOST_ODD = 10_000
 
@@ -76,10 +80,17 @@ def callers(conn: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def events(conn: sqlite3.Connection, entity_id: int | None = None) -> dict[str, int]:
-    """How many results of searches were opened and rated, of one entity or of all of them."""
-    where = "" if entity_id is None else " and entity_id = :id"
-    found = dict(conn.execute(_EVENTS.format(where=where), {"id": entity_id}))
+    """How many results of searches were opened and rated, of all of them, or of the latest LOGGED
+    events of one entity."""
+    rows = "limbic_feedback" if entity_id is None else _OF_ENTITY
+    found = dict(conn.execute(_EVENTS.format(rows=rows), {"id": entity_id}))
     return {event: found.get(event, 0) for event in EVENTS}
+
+
+def has_more_events(conn: sqlite3.Connection, entity_id: int) -> bool:
+    """Whether an entity has more of them than ``events`` counts."""
+    rows = "select 1 from limbic_feedback where entity_id = ?"
+    return bool(conn.execute(f"select {upto(rows, LOGGED)} > {LOGGED}", [entity_id]).fetchone()[0])
 
 
 def last_access(conn: sqlite3.Connection) -> str | None:

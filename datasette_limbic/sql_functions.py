@@ -56,6 +56,8 @@ def register(
     nearest: Callable[..., str] | None = None,
     hits: Callable[..., str] | None = None,
     frequency: Callable[..., int | None] | None = None,
+    frequencies: Callable[..., str | None] | None = None,
+    parts: Callable[..., str] | None = None,
     short_runs: Callable[..., str] | None = None,
 ) -> None:
     """Put every function of `FUNCTIONS` on a SQLite connection.
@@ -63,9 +65,10 @@ def register(
     `settings` answers for half-lives of entity types, `threshold` for the number of observations
     from which one is large (default of both: the documents' values); `embed` turns a text, for a
     collection or None, into a vector blob (default: NULL); `nearest` and `hits` call a retriever
-    (default: they find nothing); `frequency` counts the texts that hold a word (default: NULL),
-    `short_runs` finds those that hold one or two characters of a script without spaces (default:
-    none).
+    (default: they find nothing); `frequency` counts the texts that hold a word, `frequencies`
+    those of each word of a query, `parts` says what of it is looked for within words (default:
+    NULL), `short_runs` finds the texts that hold one or two characters of a script without spaces
+    (default: none).
     """
     from datasette_limbic.config import Settings
 
@@ -77,6 +80,8 @@ def register(
         "nearest": nearest or sql_values.nothing,
         "hits": hits or sql_values.nothing,
         "frequency": frequency or sql_values.unknown,
+        "frequencies": frequencies or sql_values.unknown,
+        "parts": parts or sql_values.unknown,
         "short_runs": short_runs or sql_values.nothing,
     }
     for function in FUNCTIONS:
@@ -325,6 +330,18 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         needs="frequency",
     ),
     SqlFunction(
+        "limbic_frequencies",
+        "limbic_frequencies(query)",
+        (1,),
+        sql_values.call,
+        "The words of a query as a JSON array of [match, frequency as limbic_frequency has it, its "
+        "limbic_idf, places where parts of a phrase are looked up, number of tokens, the rarest "
+        "token of a phrase of common words]. For all of them together 40,000 texts are counted; of "
+        "further words the frequency is estimated.",
+        deterministic=False,
+        needs="frequencies",
+    ),
+    SqlFunction(
         "limbic_fts_query",
         "limbic_fts_query(text)",
         (1,),
@@ -344,6 +361,18 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         (1,),
         sql_values.cjk_runs,
         "JSON array of the runs of scripts without spaces (Chinese, Japanese, Thai…).",
+    ),
+    SqlFunction(
+        "limbic_parts",
+        "limbic_parts(query)",
+        (1,),
+        sql_values.call,
+        "A valid FTS5 MATCH expression for what of a query is looked for within words: words that "
+        "no text holds, and three characters and more of a script without spaces. At most 4 parts "
+        "of 20 characters together.",
+        'A NULL query finds nothing: "".',
+        deterministic=False,
+        needs="parts",
     ),
     SqlFunction(
         "limbic_short_runs",

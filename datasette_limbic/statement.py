@@ -53,30 +53,33 @@ TYPE_FILTER = "and entity_type = :type"
 RAREST = "or total = df"
 # bm25() reads all texts of a word; where there are so many it has next to nothing to say.
 BM25 = "bm25(_limbic_fts, 4.0, 1.0)"
-RATED = f"iif((select sum(df * tokens) from kept) < 200000, {BM25}, 0)"
-# Such a phrase is looked for in the newest texts alone, from a number on: SQLite reads every place
-# of each of its words, also where they never stand together, and in this order alone it begins
-# where it is told to.
-SINGLE = "where df <= 10000 or tokens = 1"
-PHRASE = """select rowid,
-    /*rated*/
-  from _limbic_fts
+RATED = f"iif((select sum(df * tokens) from kept) < 100000,\n      {BM25}, 0)"
+PART_RATED = "bm25(_limbic_trigram)"
+UNRATED = "-(select max(idf) from terms)"
+# A phrase of such words is looked for in the newest texts of its rarest one alone: SQLite reads
+# every place of each of its words, also where they never stand together, and in this order alone it
+# begins where it is told to. To rate it would read them all.
+SINGLE = "where rarest is null"
+PHRASE_FROM = """(select rowid from _limbic_fts where _limbic_fts match (
+    select ifnull(max('"' || rarest || '"'), '""') from kept)
+  order by rowid desc limit 1 offset (select {places} / ifnull(max(tokens), 1) from kept))"""
+PHRASE = f"""select rowid, 0 from _limbic_fts
   where _limbic_fts match (
-    select ifnull(max(term), '""') from kept where df > 10000 and tokens > 1)
-    and rowid > 2 * (select max((select ifnull(max(id), 0) from entities),
-      (select ifnull(max(id), 0) from observations)) - {ids})
-  order by +rowid desc limit {texts}"""
+    select ifnull(max(term), '""') from kept where rarest is not null)
+    and rowid >= ifnull({PHRASE_FROM}, 0) /*of_phrase*/
+  order by +rowid desc limit {{texts}}"""
 # What is read where the newest texts do not fill the pool although there are more: of them those
 # that count. A text that is not of a type is passed over by its number, where the type has few.
-COUNTS = """exists (select 1 from live where live_id = iif(doc & 1,
-  (select entity_id from observations, p where id = doc >> 1
-    and ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)),
-  doc >> 1))"""
-OF_TYPE = """select id * 2 from entities where entity_type = :type union all
+COUNTS = """exists (select 1 from live where live_id = iif({doc} & 1,
+  (select entity_id from observations where id = {doc} >> 1
+    and (valid_to is null and valid_from is null or exists (select 1 from p
+      where ifnull(julianday(valid_to) > at, 1) and ifnull(julianday(valid_from) <= at, 1)))),
+  {doc} >> 1))"""
+# Not :type itself: SQLite prepares a statement anew whose plan may depend on a parameter, 30 ms.
+OF_TYPE = """select id * 2 from entities where entity_type = (select typ from p) union all
   select o.id * 2 + 1 from entities e cross join observations o on entity_id = e.id
-  where entity_type = :type"""
-ONLY = f"where {COUNTS} limit 10000"
-ONLY_OF_TYPE = f"where iif(doc in ({OF_TYPE}), {COUNTS}, 0) limit 10000"
+  where entity_type = (select typ from p)"""
+COUNTS_OF_TYPE = f"iif({{doc}} in ({OF_TYPE}), {COUNTS}, 0)"
 # Where thousands of texts match, the best of them fill the pool, with room for archived entities.
 # Where they do not (one entity has most of them, or they held at another time), search runs again
 # and looks at all, as it does where a type is asked for.
@@ -92,13 +95,9 @@ FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
 FORM_VECTOR = "ifnull(limbic_embed(:q), (select embedding from _limbic_vec_entities limit 1))"
 # A form's type may be empty, and vec0 takes no condition on that: look at all instead.
 FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
-# Scripts without spaces between words: runs of three characters and more by trigram; shorter ones
-# see substrings.py.
-UNKNOWN = "kept where df = 0 and length(term) > 4"
-RUNS = f"""(select term from {UNKNOWN} union
-  select '"' || value || '"' from json_each(limbic_cjk_runs(:q)) where length(value) > 2)"""
-SHORT_RUNS = """union all select * from (select * from (select value as doc,
-  -(select max(idf) from terms) from json_each(limbic_short_runs(:q{places}))) /*only*/)"""
+# One or two characters of scripts without spaces between words: see substrings.py.
+SHORT_RUNS = f"""union all select * from (select * from (select value as doc,
+  {UNRATED} from json_each(limbic_short_runs(:q{{of_runs}}))) /*of_runs*/)"""
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
 
@@ -109,19 +108,23 @@ class Reading:
 
     texts: int
     """Of those that hold its words."""
-    ids: int
-    """Entities and observations that are looked at for a phrase of common words."""
+    places: int
+    """Places of a phrase of common words: each of its parts in the texts of the rarest one."""
     parts: int
     """Of those that hold a part of a word, or a run of three characters."""
-    places: int
-    """Of one and two characters."""
+    short_runs: int
+    """Places of one and two characters."""
     only: str = ""
     """Which of the texts are taken; without it all of them are."""
+    words_from: int = 0
+    """The oldest text that is read of those that hold its words, if not all are."""
+    parts_from: int = 0
+    """The same of those that hold a part of a word."""
 
 
-NEWEST = Reading(texts=10_000, ids=250_000, parts=5_000, places=substrings.MOST_PLACES)
-FURTHER = Reading(texts=100_000, ids=1_000_000, parts=50_000, places=100_000, only=ONLY)
-FURTHER_OF_TYPE = replace(FURTHER, texts=1_000_000, ids=2_000_000, parts=500_000, only=ONLY_OF_TYPE)
+NEWEST = Reading(texts=10_000, places=15_000, parts=5_000, short_runs=substrings.MOST_PLACES)
+FURTHER = Reading(texts=12_500, places=25_000, parts=15_000, short_runs=15_000, only=COUNTS)
+FURTHER_OF_TYPE = replace(FURTHER, texts=60_000, only=COUNTS_OF_TYPE)
 
 
 @dataclass(frozen=True)
@@ -166,55 +169,77 @@ def hits_by(retriever: str) -> str:
     return sql.replace("{retriever}", retriever)
 
 
-def _substrings(shape: Shape) -> str:
-    return RUNS if shape.unspaced else UNKNOWN
-
-
 def _hits(shape: Shape) -> str:
     """``hits`` by the file's own indexes."""
     reading = shape.reading
-    short = SHORT_RUNS.replace("/*only*/", reading.only) if shape.unspaced else ""
     sql = _query("hits")
     for mark, piece in (
-        # with vectors no word of so many texts is kept
+        # with vectors no phrase of so many texts is kept
         ("/*single*/", "" if shape.vectors else SINGLE),
         ("/*phrase*/", "" if shape.vectors else f"\n    union all select * from ({PHRASE})"),
         ("/*rated*/", BM25 if shape.vectors else RATED),
-        ("/*short_runs*/", short),
-        ("/*only*/", reading.only),
-        ("{texts}", str(reading.texts)),
-        ("{ids}", str(reading.ids)),
-        ("{parts}", str(reading.parts)),
-        ("{places}", f", {reading.places}" if reading.places > NEWEST.places else ""),
+        # in the second run to read all texts that hold a part would take as long once more
+        ("/*part_rated*/", UNRATED if reading.only else PART_RATED),
+        ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
+        ("/*of_words*/", _taken(reading, "_limbic_fts.rowid", reading.words_from)),
+        ("/*of_phrase*/", _taken(reading, "_limbic_fts.rowid")),
+        ("/*of_parts*/", _taken(reading, "_limbic_trigram.rowid", reading.parts_from)),
+        ("/*of_runs*/", f"where {_only(reading, 'doc')}" if reading.only else ""),
+        ("{texts}", str(NEWEST.texts)),
+        ("{places}", str(reading.places)),
+        ("{parts}", str(NEWEST.parts)),
+        ("{of_runs}", f", {reading.short_runs}" if reading.only else ""),
     ):
         sql = sql.replace(mark, piece)
     return sql
 
 
+def _taken(reading: Reading, doc: str, oldest: int = 0) -> str:
+    """The condition on which texts are taken, of those from the oldest that is read."""
+    since = f"and {doc} >= {oldest} " if oldest else ""
+    return since + (f"and {_only(reading, doc)}" if reading.only else "")
+
+
+def _only(reading: Reading, doc: str) -> str:
+    return reading.only.replace("{doc}", doc)
+
+
 def matched(shape: Shape) -> str:
-    """What a search by text matches, in one row: how many texts hold its words, at most; how many
-    a part of a word or a run (one more than are read, at most); how many texts are looked at
-    without reading further; whether the words are a phrase of common ones; the newest number."""
-    before, _, _ = build(shape).partition("hits as materialized")
-    words = f"(select ifnull(sum(df), 0) from kept {SINGLE})"
-    if shape.reading.texts > NEWEST.texts:
-        # so high frequencies are estimates
-        words = f"""(select count(*) from (select 1 from _limbic_fts where _limbic_fts match (
-          select ifnull(group_concat(term, ' OR '), '""') from kept {SINGLE})
-        limit {shape.reading.texts + 1}))"""
-    phrase = PHRASE.replace("{ids}", str(shape.reading.ids)).replace("/*rated*/", "0")
-    phrase = phrase.replace("{texts}", str(shape.reading.texts + 1))
+    """What a search by text matches, in one row: how many texts hold its words, a phrase of common
+    ones left out; how many a part of a word or a run (one more than are read, at most); how many
+    texts are looked at without reading further; whether a phrase of common words was looked for in
+    the newest texts alone."""
     return compact(
-        f"""{before} found as (
-  select count(*) as parts from (select 1 from _limbic_trigram where _limbic_trigram match (
-    select ifnull(group_concat(term, ' OR '), '""') from {_substrings(shape)})
-  limit {shape.reading.parts + 1}))
-select {words} + iif(newest > {shape.reading.ids}, 0, (select count(*) from ({phrase}))), parts,
-  {CUT_PER_CANDIDATE} * k + invalid + hidden,
-  (select ifnull(max(df > 10000 and tokens > 1), 0) from kept), newest
-from found, p, (select max((select ifnull(max(id), 0) from entities),
-  (select ifnull(max(id), 0) from observations)) as newest)"""
+        f"""{_before_hits(shape)}, found as (
+  select count(*) as parts from (select 1 from _limbic_trigram
+    where _limbic_trigram match limbic_parts(:q) limit {shape.reading.parts + 1}))
+select (select ifnull(sum(df), 0) from kept {SINGLE}), parts,
+  {CUT_PER_CANDIDATE} * k + invalid + hidden, {_phrase_from(shape)} is not null
+from found, p"""
     )
+
+
+def oldest_read(shape: Shape) -> str:
+    """In one row, the oldest text that is read of those that hold the words, of those that hold a
+    phrase of common ones, and of those that hold a part of a word; null where all are read."""
+    return compact(
+        f"""{_before_hits(shape)}
+select (select rowid from _limbic_fts where _limbic_fts match (
+    select ifnull(group_concat(term, ' OR '), '""') from kept {SINGLE})
+  order by rowid desc limit 1 offset {shape.reading.texts}),
+  {_phrase_from(shape)},
+  (select rowid from _limbic_trigram where _limbic_trigram match limbic_parts(:q)
+  order by rowid desc limit 1 offset {shape.reading.parts})"""
+    )
+
+
+def _before_hits(shape: Shape) -> str:
+    before, _, _ = build(shape).partition("hits as materialized")
+    return before.rstrip().rstrip(",")
+
+
+def _phrase_from(shape: Shape) -> str:
+    return PHRASE_FROM.replace("{places}", str(shape.reading.places))
 
 
 @lru_cache(maxsize=64)
@@ -243,7 +268,6 @@ def build(
         ("/*hits*/", (shape.hits or _hits(shape)).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
-        ("/*substrings*/", _substrings(shape)),
         ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
         ("/*cut*/", CUT if shape.cut and not shape.by_type else ""),
         ("/*texts*/", CUT_COUNT if counted else ""),

@@ -13,7 +13,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import text
+from . import frequency, text
 
 TRIGRAM = 3
 """Characters from which the trigram index finds a run."""
@@ -27,6 +27,39 @@ union all
 select doc from _limbic_last_characters where ending >= :run and ending <= :run || char(1114111)
 limit :most
 """
+
+
+MOST_PARTS = 4
+MOST_CHARACTERS = 20
+"""Of all parts together: SQLite reads a list for each. Of longer ones the beginnings."""
+
+
+def parts(query: str, unknown: Sequence[text.Term]) -> list[str]:
+    """What of a query is looked for within words, the longest first: words that no text holds as
+    such, of three characters and more, and runs of scripts without spaces."""
+    words = (term.match[1:-1].replace('""', '"') for term in unknown)
+    found = dict.fromkeys(
+        [
+            *(word for word in words if len(word) >= TRIGRAM),
+            *(run for run in text.cjk_runs(query) if len(run) >= TRIGRAM),
+        ]
+    )
+    longest = sorted(found, key=len, reverse=True)[:MOST_PARTS]
+    return [part[: MOST_CHARACTERS // len(longest)] for part in longest]
+
+
+def sql_parts(of_terms: frequency.Of) -> Callable[..., str]:
+    """``limbic_parts(query)`` on a connection: a MATCH expression for the trigram index."""
+
+    def found(query: Any) -> str:
+        said = "" if query is None else str(query)
+        terms = text.fts_terms(said)
+        counts = of_terms(tuple(term.tokens for term in terms))
+        unknown = [term for term, (count, _) in zip(terms, counts, strict=True) if not count]
+        quoted = (part.replace('"', '""') for part in parts(said, unknown))
+        return " OR ".join(f'"{part}"' for part in quoted) or '""'
+
+    return found
 
 
 def short_runs(query: str) -> list[str]:

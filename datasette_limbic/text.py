@@ -18,6 +18,7 @@ from datasette_limbic.stop_words import STOP_WORDS
 __all__ = [
     "EXACT_NAME",
     "MAX_TERMS",
+    "MOST_TOKENS",
     "STOP_WORDS",
     "Term",
     "cjk_runs",
@@ -42,6 +43,8 @@ MAX_TERMS = 64
 MAX_TOKENS = 8
 """Tokens of one term: a longer chain is searched for in pieces of so many, at most MAX_PIECES."""
 MAX_PIECES = 8
+MOST_TOKENS = 128
+"""Tokens of all terms of a query together."""
 
 # Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han with its
 # extensions. Korean puts spaces between words, so Hangul is not here.
@@ -196,7 +199,7 @@ def word_tokens(text: str) -> list[str]:
 
 
 def fts_terms(text: str) -> list[Term]:
-    """The terms of a query, at most 64, each once, in order.
+    """The terms of a query, at most 64 of at most 128 tokens in all, each once, in order.
 
     Each word between spaces is one term; one that holds several tokens (`POL-358`, `GB/s`,
     `38.101`) is a phrase. Stop words (en, es) go, unless nothing else remains. Words without a
@@ -213,7 +216,8 @@ def fts_terms(text: str) -> list[Term]:
         is_stop = len(tokens) == 1 and tokens[0] in STOP_WORDS
         found = stop if is_stop else terms
         for piece, of_it in _pieces(word, tokens):
-            if of_it not in found and len(found) < MAX_TERMS:
+            room = len(found) < MAX_TERMS and sum(map(len, found)) + len(of_it) <= MOST_TOKENS
+            if room and of_it not in found:
                 found[of_it] = Term(_quote(piece), of_it, _CJK_ONLY.fullmatch(piece) is not None)
     return list((terms or stop).values())
 
@@ -250,9 +254,8 @@ def coverage(
     words, joined = set(tokens), f" {' '.join(tokens)} "
     whole = held = 0.0
     for match, frequency, idf in terms:
-        wanted = _term_tokens(match)
-        phrase = " ".join(wanted)
-        loose = not frequency or _SEARCHED_RUN.search(match) is not None
+        phrase, unspaced = _phrase(match)
+        loose = not frequency or unspaced
         whole += idf
         if phrase in words or f" {phrase} " in joined or (loose and phrase in joined):
             held += idf
@@ -260,8 +263,9 @@ def coverage(
 
 
 @lru_cache(maxsize=1024)
-def _term_tokens(match: str) -> tuple[str, ...]:
-    return tuple(fts_tokens(match))
+def _phrase(match: str) -> tuple[str, bool]:
+    """The tokens of a term, and whether it holds a script whose words do not stand alone."""
+    return " ".join(fts_tokens(match)), _SEARCHED_RUN.search(match) is not None
 
 
 def normalise(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from datasette_limbic import connection, times
-from datasette_limbic.access_weeks import accesses_by_week
+from datasette_limbic.access_weeks import accesses_by_week, accesses_of
+from datasette_limbic.bounds import LOGGED
 
 NOW = "2026-11-29 12:00:00"  # a Sunday
 THIS = "2026-11-23"
@@ -39,7 +40,7 @@ def counted(found: dict[str, Any]) -> dict[str, int]:
 
 
 def test_every_week_is_there_also_the_empty_ones(conn):
-    found = accesses_by_week(conn, 1, now=NOW)
+    found = accesses_by_week(accesses_of(conn, 1), now=NOW)
     days = [date.fromisoformat(week["week"]) for week in found["weeks"]]
     assert len(days) == 26
     assert days[-1].isoformat() == THIS
@@ -54,7 +55,7 @@ def test_searched_and_opened_are_told_apart_and_others_left_out(conn):
     log(conn, "2026-11-25 10:00:00", query=None)
     log(conn, "2026-11-25 10:00:00", entity=2)
     log(conn, "2026-11-25 10:00:00", entity=None)
-    assert accesses_by_week(conn, 1, now=NOW)["weeks"][-1] == {
+    assert accesses_by_week(accesses_of(conn, 1), now=NOW)["weeks"][-1] == {
         "week": THIS,
         "accesses": 3,
         "searched": 2,
@@ -117,7 +118,7 @@ MOMENTS = {
 def test_times_of_all_spellings(conn, moment, expected):
     log(conn, moment)
     assert (times.parse_time(moment) is None) == (expected == "unreadable")
-    found = accesses_by_week(conn, 1, now=NOW, weeks=26)
+    found = accesses_by_week(accesses_of(conn, 1), now=NOW, weeks=26)
     assert sum(counted(found).values()) + sum(found["outside_weeks"].values()) == 1
     if expected in found["outside_weeks"]:
         assert found["outside_weeks"][expected] == 1
@@ -127,11 +128,11 @@ def test_times_of_all_spellings(conn, moment, expected):
 
 def test_now_moves_the_weeks(conn):
     log(conn, "2026-11-24 10:00:00", "2025-01-02 10:00:00")
-    found = accesses_by_week(conn, 1, now="2025-01-05T23:59:59Z")
+    found = accesses_by_week(accesses_of(conn, 1), now="2025-01-05T23:59:59Z")
     assert counted(found) == {"2024-12-30": 1}
     assert found["outside_weeks"] == {"earlier": 0, "later": 1, "unreadable": 0}
     for edge in ("0001-01-01 00:00:00", "9999-12-31 23:59:59"):
-        assert len(accesses_by_week(conn, 1, now=edge)["weeks"]) == 26
+        assert len(accesses_by_week(accesses_of(conn, 1), now=edge)["weeks"]) == 26
 
 
 def test_many_times_of_every_kind_agree_with_the_parser(conn):
@@ -158,7 +159,7 @@ def test_many_times_of_every_kind_agree_with_the_parser(conn):
             continue
         day = date.fromisoformat(times.to_sql(seconds)[:10])
         expected[(day - timedelta(days=day.weekday())).isoformat()] += 1
-    found = accesses_by_week(conn, 1, now=NOW)
+    found = accesses_by_week(accesses_of(conn, 1), now=NOW)
     first = found["weeks"][0]["week"]
     assert counted(found) == {
         k: n for k, n in expected.items() if k != "unreadable" and first <= k <= THIS
@@ -171,18 +172,26 @@ def test_many_times_of_every_kind_agree_with_the_parser(conn):
     assert min(found["outside_weeks"].values()) > 0
 
 
-def test_a_log_in_the_usual_spelling_is_not_read_row_by_row(conn):
-    log(conn, *["2026-11-24 10:00:00.123", "2026-11-24T10:00:00Z", "2026-11-25 10:00:00"] * 50)
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_latest_are_counted_and_since_when_is_said(conn, more):
+    old = ["2020-01-01 10:00:00"] * more
+    log(conn, *old, "2025-11-24 10:00:00", *["2026-11-24 10:00:00.123"] * (LOGGED - 1))
+    log(conn, "2026-11-25 10:00:00", entity=2)
+    found = accesses_of(conn, 1)
+    assert found.count == LOGGED
+    assert found.since == ("2025-11-24 10:00:00" if more else None)
+    weeks = accesses_by_week(found, now=NOW)
+    assert counted(weeks) == {THIS: LOGGED - 1}
+    assert weeks["outside_weeks"] == {"earlier": 1, "later": 0, "unreadable": 0}
+
+
+def test_the_log_is_read_by_its_index_alone_up_to_the_bound(conn):
     asked: list[str] = []
     conn.set_trace_callback(asked.append)
-    found = accesses_by_week(conn, 1, now=NOW)
+    accesses_of(conn, 1)
     conn.set_trace_callback(None)
-    assert counted(found) == {THIS: 150}
-    assert not [sql for sql in asked if "group by" in sql]
-    plans = [
-        row[3] for row in conn.execute("explain query plan " + next(s for s in asked if ">=" in s))
-    ]
-    assert [
-        "entity_access_log_entity (entity_id=? AND accessed_at>? AND accessed_at<?)" in p
-        for p in plans
-    ] == [True]
+    for sql in asked:
+        plan = [row[3] for row in conn.execute(f"explain query plan {sql}")]
+        assert any("entity_access_log_entity (entity_id=?)" in step for step in plan), plan
+        assert not any("USE TEMP B-TREE FOR ORDER BY" in step for step in plan), plan
+        assert f"limit {LOGGED}" in sql or f"offset {LOGGED - 1}" in sql

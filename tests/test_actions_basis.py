@@ -176,3 +176,31 @@ def test_a_proposal_about_much_is_said_in_short(acted: Path) -> None:
         with pytest.raises(StaleProposal, match="and 495 more came") as caught:
             act(conn, "split", shown["arguments"], basis=shown["basis"])
         assert len(str(caught.value)) < 400
+
+
+def some(count: int, **changed: Any) -> list[dict[str, Any]]:
+    return [{"id": i, "updated_at": i, "text": "x", **changed} for i in range(count)]
+
+
+MANY = basis.MANY
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        (
+            some(MANY),
+            [*some(MANY - 1), {"id": MANY, "text": "y"}],
+            ["row 999 went", "row 1000 came"],
+        ),
+        (some(MANY + 1), [*some(MANY), *some(1, id=MANY, text="y")], ["one of the rows changed"]),
+        (some(MANY), some(MANY + 1), ["one of the rows came"]),
+        (some(MANY + 1), some(MANY), ["one of the rows went"]),
+        (some(MANY + 1), some(MANY + 1, updated_at="later"), []),
+    ],
+)
+def test_of_many_rows_that_one_of_them_is_another(was: Any, becomes: Any, said: list[str]) -> None:
+    others = {"other": [{"id": 1}]}
+    first, then = (basis.make(rows={"row": each, **others}) for each in (was, becomes))
+    assert basis.read(then.token()).changes_since(first) == said
+    assert len(basis.make(rows={"row": some(MANY + 1)}).token()) < 200

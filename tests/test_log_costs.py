@@ -98,7 +98,7 @@ ACTIONS = {
     "an event": event,
     "an access": opened,
     "what came up together": lambda conn: signals.add_co_occurrences(conn, [1, 2, 3], MOMENT),
-    "accesses of an entity": lambda conn: access_weeks.accesses_by_week(conn, RARE, now=MOMENT),
+    "accesses of an entity": lambda conn: access_weeks.accesses_of(conn, RARE),
     "events of an entity": lambda conn: signal_figures.events(conn, RARE),
     "a search is deleted": rows("delete from limbic_searches where id = 9"),  # as pruning does
     "an entity is deleted": rows(f"delete from entities where id = {RARE}"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from datasette_limbic.text import (
     MAX_TERMS,
+    MOST_TOKENS,
     STOP_WORDS,
     cjk_runs,
     counted,
@@ -250,6 +251,12 @@ def test_phrases_keep_their_order(documents):
 def test_at_most_64_terms():
     terms = fts_terms(" ".join(f"w{i}" for i in range(500)))
     assert [term.match for term in terms] == [f'"w{i}"' for i in range(64)]
+
+
+def test_terms_share_128_tokens():
+    terms = fts_terms(" ".join(f"a{i}-b{i}-c{i}" for i in range(60)) + " one more two")
+    assert [len(term.tokens) for term in terms] == [3] * 42 + [1, 1]
+    assert sum(len(term.tokens) for term in terms) == MOST_TOKENS
 
 
 def test_stop_words_are_folded():

@@ -6,8 +6,9 @@ Work is counted in steps of SQLite's machine, never in time.
 from __future__ import annotations
 
 import itertools
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.once]
 # In the small one every common word is in over 10,000 texts already.
 SMALL, LARGE = 26_000, 104_000
 NOW = "2026-11-29 12:00:00"
+
+
+def frequency_of(conn: Any, tokens: list[str]) -> int:
+    [(count, rarest)] = frequency.frequencies(conn, [tokens])
+    assert rarest in tokens
+    return count
 
 
 def content(i: int) -> str:
@@ -78,14 +85,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
         conn.close()
 
 
-def steps(conn: Any, query: str, *, vectors: bool, cut: bool = True) -> int:
-    """Hundreds of machine steps of the statement's text part."""
-    shape = Shape(vectors=vectors, cut=cut, unspaced=bool(text.cjk_runs(query)))
-    # as many as the small memory has, that the large one shows whether more are looked at
-    reading = replace(statement.NEWEST, ids=SMALL)
-    sql = statement.build(replace(shape, reading=reading)).partition("found as (")[0]
-    request = parse({"q": query, "mode": "text", "now": NOW}, Settings())
-    named = request.explained().named()
+def steps_of(conn: Any, run: Callable[[], Any]) -> int:
+    """Hundreds of machine steps."""
     counted = [0]
 
     def step() -> int:
@@ -94,13 +95,25 @@ def steps(conn: Any, query: str, *, vectors: bool, cut: bool = True) -> int:
 
     conn.set_progress_handler(step, 100)
     try:
-        conn.execute(
-            sql.rstrip().rstrip(",") + " select count(*) from fts",
-            {name: named[name] for name in statement.PARAMETERS},
-        ).fetchall()
+        run()
     finally:
         conn.set_progress_handler(None, 0)
     return counted[0]
+
+
+def steps(conn: Any, query: str, *, vectors: bool, cut: bool = True) -> int:
+    """Hundreds of machine steps of the statement's text part."""
+    shape = Shape(vectors=vectors, cut=cut, unspaced=bool(text.cjk_runs(query)))
+    sql = statement.build(shape).partition("found as (")[0]
+    request = parse({"q": query, "mode": "text", "now": NOW}, Settings())
+    named = request.explained().named()
+    return steps_of(
+        conn,
+        lambda: conn.execute(
+            sql.rstrip().rstrip(",") + " select count(*) from fts",
+            {name: named[name] for name in statement.PARAMETERS},
+        ).fetchall(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,20 +129,20 @@ def test_four_times_the_texts_are_not_four_times_the_work(both, query, vectors):
 
 def test_a_frequency_is_exact_or_about_right(both):
     conn = both[1]
-    assert frequency.frequency(conn, ["rare"]) == LARGE // 3000
-    assert frequency.frequency(conn, ["nowhere"]) == 0
+    assert frequency_of(conn, ["rare"]) == LARGE // 3000
+    assert frequency_of(conn, ["nowhere"]) == 0
     for word in ("the", "all", "often", "在这里的用户"):
         [exact] = conn.execute(
             "select doc from _limbic_fts_vocab where term = ?", [word]
         ).fetchone()
-        assert exact / 2 < frequency.frequency(conn, [word]) < exact * 2, word
-    assert frequency.frequency(conn, ["the", "rare"]) == LARGE // 3000
-    assert frequency.frequency(both[0], ["often"]) > frequency.COUNTED
+        assert exact / 2 < frequency_of(conn, [word]) < exact * 2, word
+    assert frequency_of(conn, ["the", "rare"]) == LARGE // 3000
+    assert frequency_of(both[0], ["often"]) > frequency.COUNTED
     with conn:
         conn.execute("update observations set content = content || ' off' where id % 12 = 0")
     try:
         # beside `often`, whose list is longer: counted all the same
-        assert frequency.frequency(conn, ["off"]) == LARGE // 12 > 1400
+        assert frequency_of(conn, ["off"]) == LARGE // 12 > 1400
     finally:
         with conn:
             conn.execute(
@@ -158,7 +171,7 @@ def test_a_frequency_is_that_of_the_rarest_token_in_any_order(tmp_path: Path, se
         itertools.permutations(words, 2), (chance.sample(words, k) for k in (1, 3, 5, 8))
     ):
         least = min(exact[word] for word in several)
-        assert frequency.frequency(conn, several) == least, several
+        assert frequency_of(conn, several) == least, several
         [asked] = conn.execute("select limbic_frequency(?)", ["-".join(several)]).fetchone()
         assert asked == least, several
     conn.close()
@@ -211,12 +224,12 @@ def test_a_rare_word_next_to_a_common_one_is_counted(both):
         conn.execute("insert into observations(entity_id, content) values (1, 'thd alk')")
     try:
         for word in ("thd", "alk"):
-            assert frequency.frequency(conn, [word]) == 1
+            assert frequency_of(conn, [word]) == 1
         # all in one segment, as after a merge
         conn.execute("insert into _limbic_fts(_limbic_fts) values ('optimize')")
         for word in ("thd", "alk", "rare"):
-            assert frequency.frequency(conn, [word]) == (LARGE // 3000 if word == "rare" else 1)
-        assert frequency.frequency(conn, ["the"]) > LARGE / 2
+            assert frequency_of(conn, [word]) == (LARGE // 3000 if word == "rare" else 1)
+        assert frequency_of(conn, ["the"]) > LARGE / 2
     finally:
         with conn:
             conn.execute("delete from observations where content = 'thd alk'")
@@ -246,6 +259,121 @@ def test_a_type_that_few_have_fills_the_pool(both):
     answer = search.search(both[1], "often", mode="text", type="Rare", now=NOW)
     assert {row["entityType"] for row in answer["results"]} == {"Rare"}
     assert len(answer["results"]) == 10
+
+
+COMMON = 40
+"""Words in each of 12,000 texts."""
+
+
+@pytest.fixture(scope="module")
+def many_common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """12,000 texts of the same 40 words, and one of 200 that 60 of them share."""
+    conn = connection.connect(empty_memory(tmp_path_factory.mktemp("common") / "memory.db"))
+    with conn:
+        schema.drop_triggers(conn)
+        said = " ".join(f"w{i}" for i in range(COMMON))
+        conn.executemany(
+            "insert into entities(id, name) values (?, ?)",
+            ((i, f"{said} rare{i % 200} number{i}") for i in range(1, 12_001)),
+        )
+        # the index of words alone: that of trigrams takes far longer
+        conn.execute("insert into _limbic_fts(rowid, name) select id * 2, name from entities")
+        conn.execute("delete from limbic_stale")
+        schema.create_triggers(conn)
+    yield conn
+    conn.close()
+
+
+@pytest.mark.parametrize("joint", [" ", "-"])
+def test_many_words_share_what_is_counted(many_common, joint):
+    """Four common words use it up: of 40 as many texts are counted, and 200 for each other."""
+
+    def counting(words: int) -> int:
+        query = joint.join(f"w{i}" for i in range(words))
+        of = frequency.sql_frequencies(many_common, frequency.remembering(many_common))
+        return steps_of(many_common, lambda: of(query))
+
+    four, all_of_them = counting(4), counting(COMMON)
+    assert four < all_of_them < 2 * four
+
+
+def test_words_that_are_not_counted_are_common_all_the_same(many_common):
+    of = frequency.sql_frequencies(many_common, frequency.remembering(many_common))
+    found = json.loads(of(" ".join([*(f"w{i}" for i in range(COMMON)), "rare7", "nowhere"])))
+    assert [row[4] for row in found] == [1] * (COMMON + 2)
+    assert all(row[1] > 2000 for row in found[:COMMON])
+    assert [row[1] for row in found[COMMON:]] == [60, 0]
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 8])
+def test_phrases_share_the_places_that_are_read(many_common, monkeypatch, tokens):
+    """64 phrases of common words and a rare one: of 60 texts, in which each part is looked up."""
+    monkeypatch.setattr(frequency, "PASSED_OVER", 1)  # as if there were many times the texts
+    common = [f"w{i}" for i in range(tokens - 1)]
+    query = " ".join("-".join([*common, f"rare{i}"]) for i in range(64))
+    sql = statement.build(Shape()).partition("hits as materialized")[0].rstrip().rstrip(",")
+    values = dict.fromkeys(statement.PARAMETERS, "") | {"q": query}
+    [kept] = many_common.execute(f"{sql} select count(*) from kept", values).fetchone()
+    # of words each makes it longer to rate a text: 3,000 texts for 50 words
+    assert kept == (50 if tokens == 1 else frequency.MOST_PLACES // (60 * tokens))
+    if tokens == 1:
+        answer = search.search(many_common, query, mode="text", now=NOW)
+        assert len(answer["results"]) == 10
+
+
+def test_a_phrase_of_common_words_is_looked_for_in_the_newest_texts(many_common):
+    """A place is a word of the phrase in a text: 7,500 texts for two words."""
+    shape = Shape(vectors=False)
+    for query, newest in (("w1-w2", 7_500), ("w1-w2-w3", 5_000), ("w1-rare2", None)):
+        values = dict.fromkeys(statement.PARAMETERS, "") | {"q": query}
+        _, oldest, _ = many_common.execute(statement.oldest_read(shape), values).fetchone()
+        assert oldest == (newest and 2 * (12_000 - newest))
+    answer = search.search(many_common, "w2-w1", mode="text", now=NOW)
+    assert (answer["results"], answer["degraded"]) == ([], None)
+    answer = search.search(many_common, "w3-w1-w2", mode="text", now=NOW)
+    assert "phrase of such common words" in answer["degraded"]
+    assert answer["reason"] == "none of the texts that were looked at matches"
+
+
+def test_the_second_run_reads_so_many_texts_and_no_more(layered, monkeypatch):
+    """As many steps as texts, and nothing is rated that does not count."""
+
+    def reading(texts: int) -> int:
+        read = replace(further.FURTHER, texts=texts)
+        monkeypatch.setattr(further, "FURTHER", read)
+        return steps_of(
+            layered,
+            lambda: search.search(layered, "deploy", mode="text", now=NOW, as_of="2025-06-30"),
+        )
+
+    reading(1)  # counts frequencies, which are remembered
+    none, few, many = reading(1), reading(2001), reading(8001)
+    assert 3 < (many - none) / (few - none) < 5
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["tion" * 500, " ".join(f"{i:03}xyzwvuts" for i in range(64)), 'ab"cdefg"hi', "管理" * 400],
+)
+def test_parts_of_words_share_how_much_of_them_is_looked_for(layered, query):
+    [match] = layered.execute("select limbic_parts(?)", [query]).fetchone()
+    looked_for = [part[1:-1].replace('""', '"') for part in match.split(" OR ")]
+    assert all(part in query for part in looked_for)
+    assert 1 <= len(looked_for) <= substrings.MOST_PARTS
+    most = substrings.MOST_CHARACTERS
+    assert min(len(query), most) - 4 <= sum(map(len, looked_for)) <= most
+    layered.execute(
+        "select 1 from _limbic_trigram where _limbic_trigram match ?", [match]
+    ).fetchall()
+
+
+@pytest.mark.parametrize("query", [None, "", "?", "deploy it"])
+def test_a_query_of_known_words_has_no_parts_to_look_for(layered, query):
+    [match, found] = layered.execute(
+        "select limbic_parts(?1), limbic_frequencies(?1)", [query]
+    ).fetchone()
+    assert match == '""'
+    assert bool(json.loads(found or "[]")) == (query == "deploy it")
 
 
 OLDEST = 40
@@ -307,14 +435,14 @@ def test_older_texts_are_found_where_the_newest_are_archived(layered):
     ("query", "said"),
     [
         ("deploy", "only the newest 5,000 "),
-        ("deploy-it", "in the newest 5,000 entities"),
+        ("deploy-it", "only, 5,000 places"),
         ("eplo", "only the newest 5,000 "),
         ("管", "only 5,000 "),
     ],
 )
 def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query, said):
-    reading = replace(statement.FURTHER, texts=5000, ids=5000, parts=5000, places=5000)
-    monkeypatch.setattr(further, "FURTHER_OF_TYPE", reading)
+    reading = replace(statement.FURTHER, texts=5000, places=5000, parts=5000, short_runs=5000)
+    monkeypatch.setattr(further, "FURTHER", reading)
     # they did not hold then
     given = {"type": "New", "as_of": "2025-06-30"}
     answer = search.search(layered, query, mode="text", now=NOW, **given)
@@ -323,7 +451,7 @@ def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query,
     assert answer["reason"] == "none of the texts that were looked at matches"
 
 
-@pytest.mark.parametrize("query", ["xqzwv", "to-deploy", "deploy-deploy", "to-xq", "to77-it"])
+@pytest.mark.parametrize("query", ["xqzwv", "to-deploy", "to77-to77", "to-xq", "to77-it"])
 def test_nothing_is_run_again_where_nothing_was_left_out(layered, monkeypatch, query):
     runs = []
     rows = search._rows

@@ -27,7 +27,7 @@ from ..errors import (
     UnknownRow,
 )
 from . import applying, basis, changes, judging, snapshots
-from .diff import diff
+from .diff import MOST, diff
 from .embedded import Embedded, Outdated
 from .kinds import kind
 from .model import New, Plan, RowChange
@@ -224,7 +224,7 @@ class Action:
                     "name": plan.entity_name,
                 },
                 "arguments": dict(plan.arguments),
-                "diff": diff(plan.changes),
+                "diff": diff(plan.changes, MOST),
                 "warnings": list(plan.warnings),
                 "basis": plan.basis.token(),
                 "insight": self.insight,

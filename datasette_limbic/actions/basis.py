@@ -10,18 +10,22 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Any
 
 from ..errors import BadParameter
 from ..exporting.values import dumps
 from ..text import listed
 
+MANY = 1_000
+"""Rows of one kind up to which a proposal says which of them is another than it was."""
 MAX_BYTES = 16 * 1024 * 1024
 # What is found or counted beside a row: it moves by itself and makes no proposal untrue.
 _BESIDE = frozenset(("similarity_flag", "updated_at", "last_activity_at"))
+_ONE_OF = "one of the "
 _SHOWN = ("name", "entity_type", "archived_at", "valid_from", "valid_to", "confidence")
 _SAID = {
     "name": "name",
@@ -73,8 +77,8 @@ class Basis:
                 found.append(f"the observations of entity {number} are no part of what was shown")
             else:
                 found += _compared(was_there, is_there, "observation")
-        found += _compared(earlier.rows, self.rows, "")
-        return found
+        earlier_rows, rows = _alike(earlier.rows, self.rows)
+        return found + _compared(earlier_rows, rows, "")
 
 
 def make(
@@ -84,7 +88,7 @@ def make(
     together: Mapping[str, Any] | None = None,
 ) -> Basis:
     """The basis of whole rows: entities, all observations of some entity, single rows by
-    what one of them is called.
+    what one of them is called; of more than MANY of these, all by one digest.
 
     ``together``: what is one digest however much it is, by what it is called in a sentence.
     """
@@ -94,9 +98,21 @@ def make(
             str(number): {str(row["id"]): digest(row) for row in owned}
             for number, owned in (members or {}).items()
         },
-        {f"{what} {row['id']}": digest(row) for what, some in (rows or {}).items() for row in some}
+        {
+            name: found
+            for what, some in (rows or {}).items()
+            for name, found in _digests(what, list(some)).items()
+        }
         | {what: _digest(value) for what, value in (together or {}).items()},
     )
+
+
+def _digests(what: str, some: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    if len(some) <= MANY:
+        return {f"{what} {row['id']}": digest(row) for row in some}
+    # of one table: the columns of the first are those of all
+    values = itemgetter(*sorted(some[0].keys() - _BESIDE))
+    return {f"{_ONE_OF}{what}s": _hashed(repr([values(row) for row in some]))}
 
 
 def digest(row: Mapping[str, Any]) -> str:
@@ -110,8 +126,25 @@ def facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(value: Any) -> str:
-    text = dumps(value)
+    return _hashed(dumps(value))
+
+
+def _hashed(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def _alike(
+    was: Mapping[str, str], now: Mapping[str, str]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Both without the single rows of a kind that only one of them has as a whole."""
+    one_sided = was.keys() ^ now.keys()
+    whole = [key.removeprefix(_ONE_OF) for key in one_sided if key.startswith(_ONE_OF)]
+    single = tuple(f"{many[:-1]} " for many in whole)
+
+    def alike(rows: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: value for key, value in rows.items() if not key.startswith(single)}
+
+    return alike(was), alike(now)
 
 
 def read(token: Any) -> Basis:

@@ -102,11 +102,11 @@ def _entities(conn: sqlite3.Connection, arguments: Mapping[str, Any]) -> tuple[R
 
 
 def _relations(conn: sqlite3.Connection, ids: Mapping[int, Any]) -> dict[int, Row]:
-    found = {
-        **rows.of(conn, "relations", "from_entity", ids),
-        **rows.of(conn, "relations", "to_entity", ids),
-    }
-    return {key[0]: found[key] for key in sorted(found)}
+    either = " or ".join(
+        f"{end} in (select value from json_each(?1))" for end in ("from_entity", "to_entity")
+    )
+    found = rows.where(conn, "relations", either, [json.dumps(list(ids))])
+    return {key[0]: row for key, row in found.items()}
 
 
 def _observations(

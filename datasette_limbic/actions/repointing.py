@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
@@ -15,7 +14,8 @@ _SHOWN = ("from_entity", "to_entity", "relation_type", "valid_from", "valid_to")
 
 
 class Repointing:
-    """What happens to ``links``, all relations of the one to ``keep`` and of ``others``."""
+    """What happens to ``links``, all relations of the one to ``keep`` and of ``others``, in order
+    of their ids."""
 
     def __init__(
         self, conn: sqlite3.Connection, keep: int, others: set[int], links: Mapping[int, Row]
@@ -26,7 +26,8 @@ class Repointing:
             for row in conn.execute(
                 "select r.id from relations r where r.id in (select value from json_each(?))"
                 " and not coalesce(datetime(r.valid_to) > datetime('now'), 1)",
-                [json.dumps(list(links))],
+                # a hub has tens of thousands that have no end
+                [json.dumps([n for n, row in links.items() if row["valid_to"] is not None])],
             )
         }
         self.moved: list[RowChange] = []
@@ -43,14 +44,13 @@ class Repointing:
 
     def _repoint(self) -> None:
         there = {
-            _triple(row): number
+            (row["from_entity"], row["to_entity"], row["relation_type"]): number
             for number, row in self.links.items()
-            if not self.others & {row["from_entity"], row["to_entity"]}
+            if not self._is_theirs(row)
         }
         # those that hold first: of two that say the same, that one moves
-        for number in sorted(self.links, key=lambda each: (each in self.ended, each)):
-            row = self.links[number]
-            if not self.others & {row["from_entity"], row["to_entity"]}:
+        for number, row in sorted(self.links.items(), key=lambda each: each[0] in self.ended):
+            if not self._is_theirs(row):
                 continue
             ends = {
                 column: self.keep if row[column] in self.others else row[column]
@@ -59,7 +59,7 @@ class Repointing:
             if ends["from_entity"] == ends["to_entity"]:
                 self.loops.append(number)
                 continue
-            first = there.setdefault(_triple({**row, **ends}), number)
+            first = there.setdefault((*ends.values(), row["relation_type"]), number)
             if first == number:
                 self.moved.append(update("relations", (number,), row, _SHOWN, **ends))
                 continue
@@ -68,6 +68,9 @@ class Repointing:
                 self.again[first] = update(
                     "relations", (first,), self.links[first], _SHOWN, valid_to=row["valid_to"]
                 )
+
+    def _is_theirs(self, row: Row) -> bool:
+        return row["from_entity"] in self.others or row["to_entity"] in self.others
 
     @property
     def warnings(self) -> list[str]:
@@ -89,10 +92,6 @@ class Repointing:
                 "the others have the same one and theirs holds"
             )
         return found
-
-
-def _triple(row: Row) -> tuple[Any, ...]:
-    return row["from_entity"], row["to_entity"], row["relation_type"]
 
 
 def with_ids(ids: Iterable[int], what: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..actions.diff import missing
 from ..actions.model import MOVES
 from ..actions.rows import words
 from ..text import counted
@@ -19,14 +20,21 @@ _OBSERVATIONS = {"created": " in {0}", "removed": " of {0}", "changed": " of {0}
 def lines(found: Mapping[str, Any], names: Names) -> Iterator[str]:
     """A diff with ``names``, as of ``described``, for people: in groups, counted."""
     groups: dict[tuple[str, str, str], list[str]] = {}
+    last: dict[tuple[str, str], str] = {}
     for row in found["rows"]:
         group = (row["what"], row["table"], _where(row, names))
         groups.setdefault(group, []).append(_row(row, names))
+        last[row["table"], row["what"]] = group[2]
+    left_out = missing(found)
     for (what, table, where), rows in groups.items():
-        yield f"\n{what.capitalize()}: {counted(len(rows), *words(table))}{where}"
+        # the last of a kind stands for those that the diff has no row of
+        beyond = left_out.get((table, what), 0) if where == last[table, what] else 0
+        size = len(rows) + beyond
+        yield f"\n{what.capitalize()}: {counted(size, *words(table))}{where}"
         yield from rows[:MOST]
-        if len(rows) > MOST:
-            yield f"  … and {len(rows) - MOST:,} more: --json has them all"
+        if size > MOST:
+            has = f"{len(rows):,} of them" if beyond else "them all"
+            yield f"  … and {size - MOST:,} more: --json has {has}"
     shown = {row["table"] for row in found["rows"]}
     besides = [
         f"{counted(number, *words(table))} {what}"

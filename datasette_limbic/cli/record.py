@@ -204,10 +204,11 @@ def _entity(detail: dict[str, Any]) -> str:
             f"  ← {_line(each['relation_type'])} {_line(each['entity_name'])}{_ended(each)}"
         )
     if detail["cut"]:
-        counts = detail["counts"]
+        least = {key: "+" if key in detail["at_least"] else "" for key in detail["counts"]}
+        counts = {key: f"{n:,}{least[key]}" for key, n in detail["counts"].items() if n is not None}
         lines.append(
-            f"  … of {counts['observations']:,} observations, {counts['relations_out']:,} "
-            f"relations from it and {counts['relations_in']:,} to it: open fewer to see more"
+            f"  … of {counts['observations']} observations, {counts['relations_out']} "
+            f"relations from it and {counts['relations_in']} to it: open fewer to see more"
         )
     return "\n".join(lines)
 

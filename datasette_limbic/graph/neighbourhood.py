@@ -19,6 +19,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from .. import schema, scoring, times
+from ..bounds import COUNTED, first, upto
 from ..config import Settings
 from ..errors import BadParameter, UnknownEntity
 from ..reports.queries import current
@@ -40,7 +41,7 @@ MOST_EDGES = 80
 PAIRS_PER_NODE = 0.3
 """Dashed lines drawn, for each node: the strongest."""
 _PART = re.compile(r"^-- (\w+): ", re.M)
-_FILLED = re.compile(r"\{(begun|current):(\w+)\}")
+_FILLED = re.compile(r"\{(begun|current|first_out|first_in|more):([:\w.]+)\}")
 
 
 @dataclass(frozen=True)
@@ -93,24 +94,25 @@ def neighbourhood(
     }
     room = limit - 1
     partners = _partners(conn, args, min(PARTNERS, room)) if co_occurrence else []
-    first, total, kinds = _first(conn, args, room)
+    near_it, total, kinds, cut = _first(conn, args, room)
     # what only comes up with it has its place beside the relations, not instead of all of them
-    others = [one for one in partners if one not in first]
+    others = [one for one in partners if one not in near_it]
     kept = room if hops == 1 else max(1, round(room * (1 - SECOND_HOP)))
-    near = [*first[: max(0, kept - len(others))], *others][:room]
+    near = [*near_it[: max(0, kept - len(others))], *others][:room]
     far: list[int] = []
-    seen, cut = 0, False
+    seen = 0
     if hops == 2 and near:
-        far, seen, cut = _further(conn, args, near, room - len(near))
+        far, seen, more = _further(conn, args, near, room - len(near))
+        cut = cut or more
         # the room that the second hop does not fill
-        rest = [one for one in first if one not in near and one not in far]
+        rest = [one for one in near_it if one not in near and one not in far]
         near += rest[: max(0, room - len(near) - len(far))]
-    missing = [one for one in first if one not in near]
-    left_out = total - len(first) + len(missing)
+    missing = [one for one in near_it if one not in near]
+    left_out = total - len(near_it) + len(missing)
     if hops == 2:
         # a neighbour without room may be among those of the second hop, shown or not
         left_out = max(seen - len(far), left_out - sum(one in far for one in missing))
-        cut = cut or total > len(first) or bool(missing)
+        cut = cut or total > len(near_it) or bool(missing)
     distance = {entity_id: 0, **dict.fromkeys(far, 2), **dict.fromkeys(near, 1)}
     nodes = _nodes(conn, args, distance, settings)
     found = next((node for node in nodes if node.id == entity_id), None)
@@ -147,38 +149,52 @@ def statement(part: str) -> str:
 
 
 def _fill(match: re.Match[str]) -> str:
-    """Whether a relation holds at ``:now``, as the reports have it, or has begun by then."""
-    kind, alias = match.groups()
-    if kind == "current":
-        return current(alias, ":now")
-    begins = f"{alias}.valid_from"
-    return f"({begins} is null or coalesce(datetime({begins}) <= datetime(:now), 1))"
+    """Of a relation, whether it holds at ``:now``, as the reports have it, or has begun by then. Of
+    an entity, its first relations of one way, and whether it has more than those of either."""
+    kind, name = match.groups()
+    if kind == "begun":
+        begins = f"{name}.valid_from"
+        return f"({begins} is null or coalesce(datetime({begins}) <= datetime(:now), 1))"
+    if kind == "more":
+        ends = ("from_entity", "to_entity")
+        counts = (upto(f"select 1 from relations where {end} = {name}") for end in ends)
+        return f"max({', '.join(counts)}) > {COUNTED}"
+    return {
+        "current": lambda: current(name, ":now"),
+        "first_out": lambda: first("out", name),
+        "first_in": lambda: first("in", name),
+    }[kind]()
 
 
 def _first(
     conn: sqlite3.Connection, args: Mapping[str, Any], limit: int
-) -> tuple[list[int], int, tuple[RelationType, ...]]:
-    """The most accessed neighbours, how many there are, and the types of the relations."""
-    nodes, total, kinds = [], 0, []
+) -> tuple[list[int], int, tuple[RelationType, ...], bool]:
+    """The most accessed neighbours, how many there are, the types of the relations, and whether
+    there are more than were looked at."""
+    nodes, total, kinds, more = [], 0, [], False
     for part, node, kind, n in conn.execute(statement("near"), {**args, "limit": limit}):
         if part == "neighbour":
             nodes.append(node)
             total = n
+        elif part == "more":
+            more = bool(n)
         elif "\ufffd" not in kind:  # what is no UTF-8 could not be asked for
             kinds.append(RelationType(kind, n))
     if not limit:
         # no row, no count: that of a picture of one node is asked for with one more
-        _, total, _ = _first(conn, args, 1)
-    return nodes, total, tuple(kinds)
+        total = _first(conn, args, 1)[1]
+    return nodes, total, tuple(kinds), more
 
 
 def _partners(conn: sqlite3.Connection, args: Mapping[str, Any], limit: int) -> list[int]:
     asked = {**args, "limit": limit}
     found = conn.execute(statement("often"), asked).fetchall()
-    # few of them, or a count that is no number and sorts where it should not
-    if len(found) < limit or not all(is_count for _, is_count in found):
-        found = conn.execute(statement("partners"), asked).fetchall()
-    return [row[0] for row in found]
+    # a count that is no number sorts where it should not
+    often = [row[0] for row in found] if all(is_count for _, is_count in found) else []
+    if len(often) < limit:
+        others = conn.execute(statement("partners"), {**asked, "counted": COUNTED})
+        often += [row[0] for row in others if row[0] not in often]
+    return often[:limit]
 
 
 def _further(

@@ -3,13 +3,13 @@
 -- ends of another kind than a whole number, and of entities that are not there, are left out.
 
 -- near: the neighbours of the focus, most accessed first, behind them the types of its relations
--- that can be asked for; one scan serves both, since a hub may have a hundred thousand
+-- that can be asked for, and whether it has more than the first of each way, which are looked at
 with near as materialized (
-  select to_entity as x, relation_type from relations r
-  where from_entity = :focus and typeof(from_entity) = 'integer' and {begun:r}
+  select to_entity as x, relation_type from {first_out::focus} f cross join relations r on r.id = f.id
+  where typeof(from_entity) = 'integer' and {begun:r}
   union all
-  select from_entity, relation_type from relations r
-  where to_entity = :focus and from_entity <> :focus and typeof(to_entity) = 'integer' and {begun:r}
+  select from_entity, relation_type from {first_in::focus} f cross join relations r on r.id = f.id
+  where from_entity <> :focus and typeof(to_entity) = 'integer' and {begun:r}
 ),
 wanted as (
   select distinct x from near
@@ -27,6 +27,8 @@ union all
 select * from (select 'type', null, relation_type, count(*) from near
   where typeof(relation_type) = 'text' and relation_type <> ''
   group by relation_type order by count(*) desc, relation_type limit 100)
+union all
+select 'more', null, null, {more::focus}
 
 -- often: what comes up together with the focus most often, of what does so more than a few times:
 -- by an index, which ends where enough were read
@@ -45,13 +47,13 @@ select id, typeof(co_count) = 'integer' as is_count from (
 )
 order by cast(co_count as integer) desc, last_co desc, id limit :limit
 
--- partners: the same of all
+-- partners: the same of all, as far as they are counted, for where few come up often
 select c.id from (
-  select entity_b_id as id, co_count, last_co from co_occurrences
-  where entity_a_id = :focus and entity_b_id > :focus
+  select * from (select entity_b_id as id, co_count, last_co from co_occurrences
+    where entity_a_id = :focus and entity_b_id > :focus limit :counted)
   union all
-  select entity_a_id, co_count, last_co from co_occurrences
-  where entity_b_id = :focus and entity_a_id < :focus
+  select * from (select entity_a_id, co_count, last_co from co_occurrences
+    where entity_b_id = :focus and entity_a_id < :focus limit :counted)
 ) c
 where typeof(c.id) = 'integer' and cast(co_count as integer) > 0 and exists (select 1 from entities h where h.id = c.id)
   and (:archived or exists (select 1 from entities g where g.id = c.id and g.archived_at is null))
@@ -80,13 +82,14 @@ where x <> :focus and typeof(x) = 'integer' and exists (select 1 from entities h
   and (:archived or exists (select 1 from entities g where g.id = x and g.archived_at is null))
 order by max(0, ifnull(cast(access_count as integer), 0)) desc, x limit :limit
 
--- nodes: the entities of the picture; relations are those that hold, one to itself once; degree
--- as the ranking counts it, up to :d_max
+-- nodes: the entities of the picture; relations are those that hold, one to itself once, of the
+-- first of each way; degree as the ranking counts it, up to :d_max
 select e.id, e.name, e.entity_type, e.archived_at,
   max(0, ifnull(cast(access_count as integer), 0)) as access_count,
-  (select count(*) from relations r where from_entity = e.id
-      and typeof(from_entity) = 'integer' and typeof(to_entity) = 'integer' and {current:r})
-    + (select count(*) from relations r where to_entity = e.id and from_entity <> e.id
+  (select count(*) from {first_out:e.id} f cross join relations r on r.id = f.id
+      where typeof(from_entity) = 'integer' and typeof(to_entity) = 'integer' and {current:r})
+    + (select count(*) from {first_in:e.id} f cross join relations r on r.id = f.id
+      where from_entity <> e.id
       and typeof(from_entity) = 'integer' and typeof(to_entity) = 'integer' and {current:r})
     as relations,
   (select count(*) from (

@@ -1,18 +1,17 @@
 -- Of a word that is everywhere (see RAREST) the newest texts, as they come: bm25() would read all of
 -- its texts to say that it is worth nothing.
 hits as materialized (
-  select * from (select * from (select * from (select rowid as doc,
+  select * from (select * from (select rowid as doc,
       /*rated*/ as score
     from _limbic_fts where _limbic_fts match (
-      select ifnull(group_concat(term, ' OR '), '""') from kept /*single*/)
-    order by 1 desc limit {texts}) /*phrase*/) /*only*/ /*cut*/)
+      select ifnull(group_concat(term, ' OR '), '""') from kept /*single*/) /*of_words*/
+    order by 1 desc limit {texts}) /*phrase*/ /*cut*/)
   union all
   -- the entity of that name, however common its words
   select id * 2, -1e9 from entities where name = trim(:q)
   union all
-  select * from (select * from (select rowid as doc, bm25(_limbic_trigram) from _limbic_trigram
-  where _limbic_trigram match (select ifnull(group_concat(term, ' OR '), '""') from
-    /*substrings*/)
-  order by 1 desc limit {parts}) /*only*/)
+  select * from (select rowid as doc, /*part_rated*/ from _limbic_trigram
+  where _limbic_trigram match limbic_parts(:q) /*of_parts*/
+  order by 1 desc limit {parts})
   /*short_runs*/
 )

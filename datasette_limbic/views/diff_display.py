@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ..actions.acting import Action
+from ..actions.diff import missing
 from ..actions.rows import words
 from ..i18n import counting, figure, marked, ngettext, npgettext
 from ..i18n import gettext as _
@@ -13,7 +14,7 @@ from .common import Page
 from .display import short
 
 SHOWN = 200
-"""Rows shown of each group; the JSON has them all."""
+"""Rows shown of each group; the JSON has more."""
 SHOWN_IN_ALL = 2000
 MAX_TEXT = 1000
 MAX_VALUE = 300
@@ -56,21 +57,24 @@ def shown(here: Page, diff: dict[str, Any], names: dict[str, Any]) -> dict[str, 
     ``rows`` and how many ``more`` there are; ``beside``, what is only counted, in words."""
     entities = _Entities(here, names)
     found = []
-    room = SHOWN_IN_ALL
+    room, left_out = SHOWN_IN_ALL, missing(diff)
+    last = {(row["table"], row["what"]): row for row in diff["rows"]}
     # moves stand together by where to, the others by table
     for (table, what, _way), some in groupby(diff["rows"], key=lambda row: _group(row)):
         rows = list(some)
+        # the last of a kind stands for those that the diff has no row of
+        size = len(rows) + (left_out.get((table, what), 0) if rows[-1] is last[table, what] else 0)
         cut = rows[: min(SHOWN, room)]
         room -= len(cut)
         found.append(
             {
                 "what": what,
                 "sign": SIGNS[what],
-                "heading": _heading(table, what, len(rows)),
-                "size": len(rows),
+                "heading": _heading(table, what, size),
+                "size": size,
                 "path": _path(rows[0], entities) if (table, what) == MOVED else None,
                 "rows": [_row(here, row, entities) for row in cut],
-                "more": len(rows) - len(cut),
+                "more": size - len(cut),
             }
         )
     listed = {row["table"] for row in diff["rows"]}

@@ -9,7 +9,15 @@ from typing import Any
 from datasette.utils import tilde_decode
 from datasette.utils.sqlite import sqlite3
 
-from .. import compat, entity, entity_reports, entity_timeline, schema, signal_figures
+from .. import (
+    compat,
+    entity,
+    entity_relations,
+    entity_reports,
+    entity_timeline,
+    schema,
+    signal_figures,
+)
 from ..errors import BadParameter, UnknownEntity
 from ..reports.maintenance import likest, maintenance
 from . import entity_display as display
@@ -104,11 +112,13 @@ def read(conn: sqlite3.Connection, asked: Asked, settings: Any) -> dict[str, Any
         access_log=asked.log,
     )
     at = data["as_of"] or data["now"]
-    data["relation_types"] = entity.relation_types(conn, asked.id, at)
+    data["relation_types"] = entity_relations.relation_types(conn, asked.id, at)
     data["timeline"] = entity_timeline.timeline(
         conn, asked.id, now=data["now"], at=at, access_log=asked.log
     )
     data["signals"]["events"] = signal_figures.events(conn, asked.id) if asked.ratings else None
+    if asked.ratings and signal_figures.has_more_events(conn, asked.id):
+        data["at_least"].append("events")
     _add_reports(conn, data, asked)
     return data
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from markupsafe import escape
 
+from ..bounds import COUNTED
 from ..entity import pages_of
 from ..i18n import counting, figure, gettext, marked
 from ..i18n import gettext as _
@@ -60,6 +61,7 @@ def decorate(here: Page, data: dict[str, Any], change: str | None) -> None:
     data["_row_url"] = str(here.datasette.urls.row(here.db.name, "entities", str(data["id"])))
     data["_log_shown"] = shown = signals["weeks"] is not None
     data["_weeks"] = charts.weeks_words(signals["weeks"]) if shown else None
+    data["_counted"] = COUNTED
     data["_partners"] = charts.partner_bars(signals["co_occurrences"])
     for partner in data["_partners"]:
         partner["_times"] = charts.whole(partner["co_count"])
@@ -89,11 +91,16 @@ def _decorate_date(here: Page, data: dict[str, Any], own: str) -> None:
     now = {"now": here.given["now"]} if "now" in here.given else {}
     data["_now_url"] = own + (f"?{urlencode(now)}" if now else "")
     data["_hidden"] = now
+
+    def least(name: str) -> str:
+        return figure(counts[name]) + ("+" if name in data["at_least"] else "")
+
+    relations = counts["relations"]
     data["_held"] = _("%(observations)s of %(all)s, %(relations)s of %(every)s") % {
         "observations": figure(counts["valid_observations"]),
         "all": counting("%(n)s observation", "%(n)s observations", counts["observations"]),
-        "relations": figure(counts["valid_relations"]),
-        "every": counting("%(n)s relation", "%(n)s relations", counts["relations"]),
+        "relations": least("valid_relations"),
+        "every": counting("%(n)s relation", "%(n)s relations", relations, n=least("relations")),
     }
 
 
@@ -165,6 +172,7 @@ def _decorate_relations(data: dict[str, Any]) -> None:
     types = data["relation_types"]
     data["_ways"] = [
         {
+            "key": key,
             "title": title,
             "arrow": arrow,
             "count": data["counts"][key],
