@@ -28,8 +28,6 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(
 )
 BROWSER = [
     pytest.mark.browser,
-    # one server and one browser: each worker would start its own
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(
         CHROMIUM is None and not os.environ.get("LIMBIC_MUST"), reason="Chromium is not installed"
     ),

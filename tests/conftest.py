@@ -17,6 +17,7 @@ from embedding_helpers import conn_fixture, models_fixture, path_fixture  # noqa
 from empty_memory import empty_memory
 from jinja2 import Environment
 from jinja2.bccache import Bucket, BytecodeCache
+from meeting_datasette import meets_datasette
 
 # llm and Datasette read a user's configuration: tests have one of their own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -26,6 +27,7 @@ os.environ.setdefault("LIMBIC_TESTS_CACHE", tempfile.gettempdir())
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOW = "2026-11-29 12:00:00"
 MEMORY = Path("/dev/shm")
+BROWSER_TESTS = "tests/e2e/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +42,26 @@ def pytest_configure(config: pytest.Config) -> None:
     if not chosen and config.getini("tmp_path_retention_policy") != "all" and _has_room(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # asked again
+    # Hundreds of programs are started: what one of them compiles serves the next.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if config.getoption("numprocesses", None):
+        # workers take all cores: numpy's threads would wait for each other, and busily
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests with a browser on one worker, as each would start servers and a browser.
+
+    By where they are: with pytest 9.2, xdist 3.8 no longer sees its own groups, and says nothing.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return BROWSER_TESTS if nodeid.startswith(BROWSER_TESTS) else nodeid
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def _has_room(folder: Path) -> bool:
@@ -64,7 +86,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if not meets_datasette(item.path):
+            item.add_marker(pytest.mark.library)
     # not by -m in addopts: any other -m takes its place
     if not config.getoption("--load"):
         for item in items:

@@ -12,6 +12,8 @@ from view_helpers import ONE_POINT_ZERO, as_actor, base, get, recording_datasett
 from datasette_limbic import connection, derived, schema
 from datasette_limbic.reports.queries import queries
 
+pytestmark = pytest.mark.slow  # the pages are no other on another Python
+
 ROOT = {"id": "root"}
 MARK = "zyxwmark"
 VIEWS = (*queries(), "entity_snapshots", "_limbic_last_characters")

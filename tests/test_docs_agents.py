@@ -20,7 +20,10 @@ from datasette_limbic import connection
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "agents.md"
 MISSING = [name for name in ("sh", "curl", "jq") if shutil.which(name) is None]
 
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+pytestmark = [
+    pytest.mark.slow,  # no other on another Python
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -372,7 +372,7 @@ def test_both_sides_change(machine: Callable[[], Again]) -> None:
     test().runTest()
 
 
-@pytest.mark.slow
+@pytest.mark.load
 @pytest.mark.parametrize("machine", [Again, AgainWithDatabases])
 def test_both_sides_change_for_long(machine: Callable[[], Again]) -> None:
     test = machine.TestCase  # type: ignore[attr-defined]

@@ -458,8 +458,11 @@ def test_the_tables_behind_are_all_known(demo_db):
 
 @pytest.fixture(scope="module")
 def long_type_master(demo_master, tmp_path_factory):
-    """The sample memory with a type that does not fit into a chunk."""
+    """A part of the sample memory, with a type that does not fit into a chunk."""
     path = Path(shutil.copy(demo_master, tmp_path_factory.mktemp("long_type") / "demo.db"))
+    with closing(connection.connect(path)) as conn:
+        conn.execute("delete from entities where id > 30")
+        conn.commit()
     stock(path, "update entities set entity_type = 'a type of many words' where id = 3")
     repaired(path)
     return path

@@ -1,4 +1,5 @@
-"""Tests marked load run where --load is given, and no other option makes them run."""
+"""Tests marked load run where --load is given, and no other option makes them run; those without
+Datasette are marked by themselves."""
 
 from __future__ import annotations
 
@@ -38,6 +39,9 @@ CASES = {
     ("-m", "load"): "1 skipped, 1 deselected",
     ("-m", "slow or load"): "1 skipped, 1 deselected",
     ("-k", "heavy"): "1 skipped, 1 deselected",
+    # which none of them says: tests of a module without Datasette
+    ("-m", "library"): "1 passed, 1 skipped",
+    ("-m", "not library"): "2 deselected",
     ("--load",): "2 passed",
     ("--load", "-m", "load"): "1 passed, 1 deselected",
     ("--load", "-m", "not load"): "1 passed, 1 deselected",
@@ -57,7 +61,7 @@ def test_load_is_asked_for(tmp_path):
         env={"PYTHONPATH": f"{tmp_path}:{HERE}"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

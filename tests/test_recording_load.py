@@ -57,7 +57,7 @@ class Heard:
     errors: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(params=["delete", "wal"])
+@pytest.fixture
 def memory(request, tmp_path):
     """Sixty entities, in rollback-journal mode and in WAL mode."""
     path = tmp_path / "memory.db"
@@ -195,13 +195,17 @@ def assert_quiet(server: Server) -> None:
         assert word not in log, log[-3000:]
 
 
-SIZES = [
-    pytest.param(4, 25, id="small"),
-    pytest.param(8, 500, id="full", marks=FULL),
-]
+def sizes(journal, small, full):
+    """A small run in one journal mode; with --load, a full one in both."""
+    return [
+        pytest.param(journal, *small, id=f"{journal}-small"),
+        *(pytest.param(mode, *full, id=f"{mode}-full", marks=FULL) for mode in ("delete", "wal")),
+    ]
 
 
-@pytest.mark.parametrize(("clients", "times"), SIZES)
+@pytest.mark.parametrize(
+    ("memory", "clients", "times"), sizes("delete", (4, 25), (8, 500)), indirect=["memory"]
+)
 def test_no_count_is_lost_while_another_program_writes(memory, tmp_path, clients, times):
     heard = Heard()
     with Server(memory, tmp_path) as server, another_writer(memory):
@@ -213,7 +217,9 @@ def test_no_count_is_lost_while_another_program_writes(memory, tmp_path, clients
     assert figures(memory)["seen"] > 0
 
 
-@pytest.mark.parametrize(("clients", "times"), SIZES)
+@pytest.mark.parametrize(
+    ("memory", "clients", "times"), sizes("wal", (4, 25), (8, 500)), indirect=["memory"]
+)
 def test_two_servers_on_one_file_lose_no_count(memory, tmp_path, clients, times):
     heard = Heard()
     with Server(memory, tmp_path, "one") as one, Server(memory, tmp_path, "two") as two:
@@ -241,11 +247,9 @@ def assert_consistent(path: Path, heard: Heard) -> int:
 
 
 @pytest.mark.parametrize(
-    ("clients", "times", "kills"),
-    [
-        pytest.param(4, 1000, 1, id="small"),
-        pytest.param(8, 1000, 6, id="full", marks=FULL),
-    ],
+    ("memory", "clients", "times", "kills"),
+    sizes("wal", (4, 1000, 1), (8, 1000, 6)),
+    indirect=["memory"],
 )
 def test_a_server_killed_under_load_leaves_whole_transactions(
     memory, tmp_path, clients, times, kills

@@ -334,9 +334,10 @@ def test_eight_clients_at_a_server(name: str, path: Path, tmp_path: Path) -> Non
     with_index(large)
     journal(large, journal_of(path))
     texts = [f"entity {n}" for n in range(1, 400)]
-    settings = {"retriever": name}
+    # what is asked here is whether all is answered, not how fast on a busy machine
+    settings = {"retriever": name, "knn_time_limit_ms": 60_000}
     with (
-        serving.server(large, tmp_path, settings=settings, record=True) as running,
+        serving.serve(large, tmp_path, settings=settings, record=True) as running,
         ExitStack() as open_ones,
     ):
         clients = [
@@ -355,7 +356,7 @@ def test_eight_clients_at_a_server(name: str, path: Path, tmp_path: Path) -> Non
 
         writer = threading.Thread(target=write)
         writer.start()
-        heard, _ = serving.at_once(clients, 20, 400)
+        heard, _ = serving.searching(clients, 20, 400)
         stop.set()
         writer.join(30)
     assert heard.errors == []
@@ -363,4 +364,4 @@ def test_eight_clients_at_a_server(name: str, path: Path, tmp_path: Path) -> Non
     assert heard.retrievers == {name}
     with opened(large) as conn:
         logged = conn.execute("select count(*) from limbic_searches").fetchone()[0]
-    assert logged - before == len(heard.seconds)
+    assert logged - before == len(heard.ms)
