@@ -187,6 +187,15 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         aggregate=True,
     ),
     SqlFunction(
+        "cooc_term",
+        "cooc_term(co_count, last_co[, now[, lambda_hourly, floor[, unknown]]])",
+        (2, 3, 4, 5, 6),
+        sql_values.cooc_term,
+        "One pair's part of cooc_boost, to be worked out once for both of its entities.",
+        "A NULL co_count gives NULL, an unknown last_co decays to unknown (0.5).",
+        clock_arities=(2,),
+    ),
+    SqlFunction(
         "rrf",
         "rrf(rank, rank…)",
         (-1,),

@@ -199,13 +199,39 @@ def limbic_rrf(*arguments: Any) -> float | None:
     return scoring.rrf(*[_number(rank, "rank") for rank in arguments[1:]], k=k)
 
 
+def cooc_term(
+    co_count: Any,
+    last_co: Any,
+    now: Any = None,
+    lambda_hourly: Any = None,
+    floor: Any = None,
+    unknown: Any = None,
+) -> float | None:
+    count = _number(co_count, "co_count")
+    moment, options = _cooc_options(_moment(now), lambda_hourly, floor, unknown)
+    if count is None:
+        return None
+    return scoring.cooc_term(count, hours_since(last_co, moment), **options)
+
+
+@lru_cache(maxsize=64)
+def _cooc_options(
+    now: Any, lambda_hourly: Any, floor: Any, unknown: Any
+) -> tuple[float | None, dict[str, Any]]:
+    # the same ones for every pair of a statement
+    return parse_time(now), {
+        "lambda_hourly": _bounded(lambda_hourly, "lambda_hourly", 0),
+        "floor": _bounded(floor, "floor", 0, 1),
+        "unknown": _bounded(unknown, "unknown", 0, 1),
+    }
+
+
 class CoocBoost:
-    """Aggregate: the sum of the pairs' parts; `now` and the rest are those of the first row."""
+    """Aggregate: the sum of the pairs' terms; `now` and the rest are those of the first row."""
 
     def __init__(self) -> None:
         self.total = 0.0
-        self.now: Any = None
-        self.options: dict[str, Any] = {}
+        self.options: tuple[Any, ...] | None = None
         self.cap: Any = None
 
     def step(
@@ -218,18 +244,10 @@ class CoocBoost:
         cap: Any = None,
         unknown: Any = None,
     ) -> None:
-        if self.now is None:
-            self.now = _moment(now)
-            self.options = {
-                "lambda_hourly": _bounded(lambda_hourly, "lambda_hourly", 0),
-                "floor": _bounded(floor, "floor", 0, 1),
-                "unknown": _bounded(unknown, "unknown", 0, 1),
-            }
+        if self.options is None:
+            self.options = (_moment(now), lambda_hourly, floor, unknown)
             self.cap = _bounded(cap, "cap", 0)
-        count = _number(co_count, "co_count")
-        if count is not None:
-            hours = hours_since(last_co, self.now)
-            self.total += scoring.cooc_term(count, hours, **self.options)
+        self.total += cooc_term(co_count, last_co, *self.options) or 0.0
 
     def finalize(self) -> float:
         cap = scoring.COOC_CAP if self.cap is None else self.cap

@@ -254,6 +254,9 @@ def test_values(conn, sql, expected):
         ("limbic_fts_query(x'ff')", "text must be text, not a blob"),
         ("limbic_hours('2026-01-01', 'soon')", "now must be a time, not 'soon'"),
         ("cooc_boost('many', null)", "cooc_boost(): co_count must be a number, not 'many'"),
+        ("cooc_term('many', null)", "cooc_term(): co_count must be a number, not 'many'"),
+        ("cooc_term(1, null, 'x')", "cooc_term(): now must be a time, not 'x'"),
+        ("cooc_term(1, null, '', -1)", "cooc_term(): lambda_hourly must be 0 or more, not -1"),
         ("topic_count(x'00')", "topic_count(): content must be text, not a blob"),
     ],
 )
@@ -284,6 +287,25 @@ def test_cooc_boost_arguments(conn, arguments, expected):
     # Both stamps lie in the future of the clock, so that they are fresh without a `now`.
     sql = "with p(n, t) as (values (1, '2990-01-01'), ('1', '2990-01-01')) select "
     assert conn.execute(f"{sql} cooc_boost({arguments}) from p").fetchone()[0] == close(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("1, '2990-01-01'", 1.0),
+        ("'3', '2990-01-01', ''", 2.0),
+        ("1, '2990-01-01', '2999-01-01'", 0.1),
+        ("1, '2990-01-01', '2999-01-01', '', 0.25", 0.25),
+        ("1, '2990-01-01', '2999-01-01', 0", 1.0),
+        ("3, null", 1.0),
+        ("3, 'soon', '2999-01-01', null, null, 0.25", 0.5),
+        ("-2, '2990-01-01'", 0.0),
+        ("null, '2990-01-01'", None),
+    ],
+)
+def test_cooc_term(conn, arguments, expected):
+    found = conn.execute(f"select cooc_term({arguments})").fetchone()[0]
+    assert found is expected if expected is None else found == close(expected)
 
 
 def test_cooc_boost_groups_are_apart(conn):

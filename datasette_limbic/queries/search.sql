@@ -48,10 +48,8 @@ pool as materialized (
 ),
 /*pairs*/,
 boosts as (
-  select id as x, cooc_boost(cast(co_count as integer), last_co, now, :lambda_hourly, :cooc_temporal_floor,
-    :cooc_cap, :unknown_temporal) as boost
-  from (select a as id, co_count, last_co from pairs
-    union all select b, co_count, last_co from pairs), p group by id
+  select id as x, min(sum(part), limbic_arg(:cooc_cap, 9e999)) as boost
+  from (select a as id, part from pairs union all select b, part from pairs) group by id
 ),
 factors as (
   select pool.*, now, route, ifnull(boost, 0.0) as cooc_boost, cosine_sim(distance) as cosine_sim,
