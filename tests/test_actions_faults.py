@@ -242,7 +242,7 @@ def copied(master: Path, path: Path, journal: str) -> None:
         conn.execute(f"pragma journal_mode = {journal}").fetchone()
 
 
-@pytest.mark.parametrize("step", [41, pytest.param(9, marks=pytest.mark.load)])
+@pytest.mark.parametrize("step", [41, pytest.param(17, marks=pytest.mark.load)])
 @pytest.mark.parametrize("journal", ["delete", pytest.param("wal", marks=pytest.mark.load)])
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_killed_at_a_statement(
