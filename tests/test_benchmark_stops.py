@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def folder(tmp_path: Path) -> Path:
     numpy.save(made / "queries-small.npy", rows[:6])
     (made / "queries-small.json").write_text(json.dumps([f"entity {n}" for n in range(6)]))
     return made
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for temporary files of a short name: PostgreSQL's socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="l", dir="/tmp") as name:
+        yield Path(name)
 
 
 def runs(process: int) -> bool:
@@ -61,11 +69,12 @@ def within(seconds: float, met) -> bool:
         ("searching", signal.SIGINT, True, 130),
     ],
 )
-def test_a_run_that_is_stopped_leaves_nothing(peer, number, everybody, code, folder, tmp_path):
+def test_a_run_that_is_stopped_leaves_nothing(
+    peer, number, everybody, code, folder, tmp_path, temporary
+):
     if peer != "building":
         programs()  # skips where there is no PostgreSQL
-    told, temporary = tmp_path / "told", tmp_path / "tmp"
-    temporary.mkdir()
+    told = tmp_path / "told"
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), str(folder), peer, str(told)],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(PROGRAM.parents[1])},
