@@ -77,6 +77,23 @@ def test_sqlite_errors_become_sentences(error, part):
 
 
 @pytest.mark.parametrize(
+    "word", ["full", "locked", "busy", "readonly", "corrupt", "not a database"]
+)
+def test_a_word_of_the_path_is_no_reason(tmp_path, word):
+    path = tmp_path / word / "m.db"
+    for error in (
+        FileNotFoundError(2, "No such file or directory", str(path)),
+        sqlite3.OperationalError(f"unable to open database: {path}"),
+    ):
+        assert f"{path} cannot be opened" in str(connection.unusable(path, error))
+
+
+def test_a_full_disk_as_the_system_says_it():
+    error = OSError(28, "No space left on device", "m.db")
+    assert "no room left for m.db" in str(connection.unusable("m.db", error))
+
+
+@pytest.mark.parametrize(
     ("error", "part"),
     [
         ("user-defined function raised exception", "m.db holds a value that ranking cannot use"),

@@ -81,7 +81,7 @@ def test_few_remain():
     rows = along_few(20_000)
     made = heads.of(rows, anything)
     assert made is not None
-    assert made.rows.shape == (20_000, 16)
+    assert made.values.shape == (16, 20_000)
     left = [len(made.places(rows, row, 30, None, product)) for row in along_few(30, seed=1)]
     assert max(left) < 4_000
     assert numpy.median(left) < 1_000

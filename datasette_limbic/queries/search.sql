@@ -63,7 +63,7 @@ factors as (
       last_activity_at, limbic_half_life(entity_type), degree, now), null) as t2
   from pool cross join p left join boosts on x = id
 ),
-based as (
+based as materialized (
   select *, case when t1 > t2 then t1 else ifnull(t2, t1) end as temporal_factor,
     /*base*/ as base from factors
 ),

@@ -49,15 +49,16 @@ class Heads:
 
     axes: numpy.ndarray
     """float32, d × m, orthonormal columns."""
-    rows: numpy.ndarray
-    """float32, n × m."""
+    values: numpy.ndarray
+    """float32, m × n, a head in each column: a product with it takes half the time of one with a
+    head in each row."""
     rest: numpy.ndarray
     """The length of what is no head, at most: float32, n."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return int(self.axes.nbytes + self.rows.nbytes + self.rest.nbytes)
+        return int(self.axes.nbytes + self.values.nbytes + self.rest.nbytes)
 
     def places(
         self,
@@ -70,13 +71,13 @@ class Heads:
         """Places of all vectors that can be among the ``count`` nearest, or tie with the last.
 
         ``rows`` are the vectors (float32, n × d), ``query`` is one (float32, d), ``keep`` (bool, n)
-        are those that may be found, ``product`` multiplies the heads with the query's. None where
-        too many remain to be worth it.
+        are those that may be found, ``product`` multiplies a vector (m) with a matrix (m × n). None
+        where too many remain to be worth it.
         """
         import numpy
 
         along = query @ self.axes
-        bounds = product(self.rows, along)
+        bounds = product(along, self.values)
         if keep is not None:
             bounds[~keep] = -numpy.inf
         first = _FIRST * count
@@ -108,9 +109,9 @@ def of(rows: numpy.ndarray, fits: Callable[[int], bool]) -> Heads | None:
     if size > MOST * dimension or not fits(4 * (count * (size + 1) + dimension * size)):
         return None
     found = numpy.ascontiguousarray(axes[:, : -size - 1 : -1], dtype="f4")
-    heads = rows @ found
-    rest = 1.0 - numpy.einsum("ij,ij->i", heads, heads)
-    return Heads(found, heads, numpy.sqrt(numpy.maximum(rest, 0) + _ROUNDING, dtype="f4"))
+    values = found.T @ rows.T
+    rest = 1.0 - numpy.einsum("ij,ij->j", values, values)
+    return Heads(found, values, numpy.sqrt(numpy.maximum(rest, 0) + _ROUNDING, dtype="f4"))
 
 
 def products(rows: numpy.ndarray, places: numpy.ndarray, query: numpy.ndarray) -> numpy.ndarray:

@@ -50,7 +50,7 @@ class Matrix(Base):
         keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
         places = self._left(query, wanted.k, keep)
         if places is None:
-            ids, similar = self.ids, self._product(self.rows, query)
+            ids, similar = self.ids, self._product(query, self.rows.T)
             if keep is not None:
                 ids, similar = ids[keep], similar[keep]
         else:
@@ -65,15 +65,15 @@ class Matrix(Base):
             return None
         return self.heads.places(self.rows, query, count, keep, self._product)
 
-    def _product(self, rows: Any, query: Any) -> Any:
+    def _product(self, vector: Any, matrix: Any) -> Any:
         """One search at a time uses all cores. BLAS's threads would wait for those of other
         searches: eight clients at once used ten times as much of the processor."""
         import numpy
 
         if not self._alone.acquire(blocking=False):
-            return numpy.einsum("ij,j->i", rows, query)
+            return numpy.einsum("i,ij->j", vector, matrix)
         try:
-            return rows @ query
+            return vector @ matrix
         finally:
             self._alone.release()
 

@@ -50,12 +50,10 @@ class Carried:
     search: LoggedSearch | None
 
 
-async def offered(here: Page, asked: request.Request) -> bool:
+async def offered(here: Page) -> bool:
     """Whether the visitor may rate results here, and see what was rated."""
-    return (
-        bool(asked.query)
-        and await writable.why_not(here, permissions.RECORD) is None
-        and await compat.may_view(here.datasette, here.request.actor, here.db.name, RATED_TABLES)
+    return await writable.why_not(here, permissions.RECORD) is None and await compat.may_view(
+        here.datasette, here.request.actor, here.db.name, RATED_TABLES
     )
 
 

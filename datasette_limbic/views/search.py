@@ -4,33 +4,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from datasette import Response
+from datasette.utils.sqlite import sqlite3
 
-from .. import compat, config, embedding, highlights, permissions, plugin, request, search, serving
+from .. import (
+    compat,
+    config,
+    embedding,
+    highlights,
+    permissions,
+    plugin,
+    request,
+    schema,
+    search,
+    serving,
+)
 from ..answers import plain, public
+from ..config import Settings
 from ..errors import BadParameter
 from ..retrieval import plugins
 from ..schema import SEARCHED_TABLES
 from . import posting, rating, retrieval_display, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
 
+T = TypeVar("T")
+
 
 async def _page(here: Page) -> tuple[str, dict[str, Any]]:
     given = {k: v for k, v in here.args.items() if not k.startswith("_") and k != "search_id"}
-    asked, _, applied = await _asked(here, given)
     if here.as_json:
-        answer = await here.read(
-            lambda conn: search.search(
+        asked, _, answer = await _searched(
+            here,
+            given,
+            lambda conn, asked: search.search(
                 conn, asked, settings=here.settings, sql_link=_sql_link(here)
-            )
+            ),
         )
         await _add_links(here, asked, answer)
         return "limbic_search.html", answer
-    may_rate = await rating.offered(here, asked)
+    may_rate = await rating.offered(here)
 
-    def read(conn: Any) -> tuple[Any, ...]:
+    def read(conn: Any, asked: request.Request) -> tuple[Any, ...]:
         pool = search.rank(conn, asked, settings=here.settings)
         answer = search.answer(
             conn, pool, settings=here.settings, sql_link=_sql_link(here), whole=False
@@ -39,11 +55,12 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
         found = highlights.highlights(conn, pool, ids, search_display.SHOWN)
         archived = highlights.archived(conn, ids) if asked.include_archived else frozenset()
         # of this very pool: what is rated is what was shown
-        form = rating.form(conn, here, pool) if may_rate else None
+        form = rating.form(conn, here, pool) if may_rate and asked.query else None
         types = highlights.entity_types(conn)
         return answer, pool, found, archived, form, types
 
-    answer, pool, found, archived, form, types = await here.read(read)
+    asked, applied, found = await _searched(here, given, read)
+    answer, pool, found, archived, form, types = found
     await _add_links(here, asked, answer)
     answer["_found_by"] = retrieval_display.found_by(pool.retriever, pool.recall)
     answer["_types"] = types
@@ -73,10 +90,12 @@ async def _post(here: Page) -> Response:
     wait = config.flag("wait", given.pop("wait", False))
     confident_only = config.flag("confident_only", given.pop("confident_only", False))
     given["q"] = given.pop("query", None)
-    asked, chosen, _ = await _asked(here, given)
+    chosen = frozenset(k for k, v in given.items() if v is not None and v != "")
     reason = await writable.why_not(here, permissions.RECORD)
-    answer, entry = await here.db.execute_fn(
-        lambda conn: serving.serve_search(
+    asked, _, (answer, entry) = await _searched(
+        here,
+        given,
+        lambda conn, asked: serving.serve_search(
             conn,
             asked,
             settings=here.settings,
@@ -86,15 +105,14 @@ async def _post(here: Page) -> Response:
             confident_only=confident_only,
             client=client,
             actor=posting.actor_id(here),
-        )
+        ),
     )
-    answer = plain(answer)
     await _add_links(here, asked, answer)
     answer["recorded"] = await posting.record(
         here, entry, reason or (None if entry else serving.unrecorded(answer)), wait
     )
-    kept = entry and entry.search and answer["recorded"]["status"] in ("queued", "done")
-    answer["search_id"] = entry.search.uid if kept else None
+    logged = entry.search if entry and answer["recorded"]["status"] in ("queued", "done") else None
+    answer["search_id"] = logged.uid if logged else None
     return json_response(here.datasette, public(answer))
 
 
@@ -103,17 +121,52 @@ search_page = by_method(
 )
 
 
-async def _asked(
-    here: Page, given: dict[str, Any]
-) -> tuple[request.Request, frozenset[str], dict[str, float]]:
-    """The request of these arguments, its query embedded ahead; which arguments were given; and
-    the applied parameters."""
-    applied, model = await here.db.execute_fn(_before)
+async def _searched(
+    here: Page,
+    given: dict[str, Any],
+    function: Callable[[sqlite3.Connection, request.Request], T],
+) -> tuple[request.Request, dict[str, float], T]:
+    """The request of these arguments, the applied parameters, and what ``function`` reads for it.
+
+    In one thread where the vector of the query is known. Else it is embedded first, off the event
+    loop and outside any SQL time limit; what goes wrong there goes wrong again in search, which
+    says so in ``degraded``.
+    """
+
+    def read(conn: sqlite3.Connection, embed: bool) -> tuple[Any, ...]:
+        schema.require_memory(conn)
+        applied = request.applied_parameters(conn)
+        asked = request.parse(given, here.settings, applied)
+        if embed and (model := _to_embed(conn, here.settings, asked)):
+            return asked, applied, model
+        return asked, applied, None, function(conn, asked)
+
+    found = await here.db.execute_fn(lambda conn: read(conn, embed=True))
+    if model := found[2]:
+        await _embed(model, found[0].query, here.settings.query_prefix)
+        found = await here.db.execute_fn(lambda conn: read(conn, embed=False))
     await plugin.register_query(here.datasette, here.db.name)
-    asked = request.parse(given, here.settings, applied)
-    if asked.query and asked.mode != "text" and model is not None:
-        await _warm(here, model, asked.query)
-    return asked, frozenset(k for k, v in given.items() if v is not None and v != ""), applied
+    return found[0], found[1], plain(found[3])
+
+
+def _to_embed(conn: sqlite3.Connection, settings: Settings, asked: request.Request) -> str | None:
+    """The model that embeds the query first; None where no vector is needed, or it is known."""
+    if not asked.query or asked.mode == "text":
+        return None
+    stored = embedding.collection_model(conn, "entities")
+    model = stored and (settings.model or stored)
+    if model and embedding.is_remembered(model, asked.query, prefix=settings.query_prefix):
+        return None
+    return model
+
+
+async def _embed(model: str, query: str, prefix: str) -> None:
+    try:
+        await asyncio.to_thread(embedding.embed_query, model, query, prefix=prefix)
+    except BadParameter:
+        raise
+    except Exception as error:
+        search.log.warning("embedding the query with %s failed: %s", model, error)
 
 
 def _sql_link(here: Page) -> Callable[[str], str]:
@@ -157,31 +210,3 @@ async def _stored_gives_the_same(
             conn.execute("select count(*) <= ? from entities", [search.MAX_K]).fetchone()[0]
         )
     )
-
-
-def _before(conn: Any) -> tuple[dict[str, float], str | None]:
-    from .. import schema
-
-    schema.require_memory(conn)
-    return request.applied_parameters(conn), embedding.collection_model(conn, "entities")
-
-
-async def _warm(here: Page, stored_model: str, query: str) -> None:
-    """Embed the query off the event loop and outside any SQL time limit; search reads the cache.
-
-    What goes wrong here goes wrong again in search, which says so in ``degraded``.
-    """
-    model = here.settings.model or stored_model
-    if embedding.is_remembered(model, query, prefix=here.settings.query_prefix):
-        return
-    loop = asyncio.get_running_loop()
-
-    def embed() -> None:
-        embedding.embed_query(model, query, prefix=here.settings.query_prefix)
-
-    try:
-        await loop.run_in_executor(None, embed)
-    except BadParameter:
-        raise
-    except Exception as error:
-        search.log.warning("embedding the query with %s failed: %s", model, error)
