@@ -1,15 +1,15 @@
 # make demo   sets everything up and shows the sample memory in Datasette (SERVE=0: without serving)
-# make test   sets everything up and passes the tests
+# make test   sets everything up and passes the tests; make slow and make load pass those that take long
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 SERVE ?= 1
 PORT ?= 8001
-JOBS ?= 2
+JOBS ?= 3
 SIZES ?= 117659 1000000
 PEERS ?=
 
-.PHONY: demo test load bench bench-scale lint docs screenshots translations clean
+.PHONY: demo test slow load bench bench-scale lint docs screenshots translations clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -33,11 +33,15 @@ ifeq ($(SERVE),1)
 endif
 
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
+
+# what takes more than a few seconds each
+slow: $(VENV)/.tested
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m slow
 
 # minutes of a server under load, and of processes killed at any moment
 load: $(VENV)/.tested
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --load -m load \
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --load -m load \
 	  $$(grep -rl --include='test_*.py' 'mark\.load' tests)
 
 bench: $(VENV)/.tested

@@ -89,6 +89,7 @@ def fails_everywhere(
     raise AssertionError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "is_after"), FAILURES)
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_failing_at_every_statement(
@@ -242,6 +243,7 @@ def copied(master: Path, path: Path, journal: str) -> None:
         conn.execute(f"pragma journal_mode = {journal}").fetchone()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [41, pytest.param(17, marks=pytest.mark.load)])
 @pytest.mark.parametrize("journal", ["delete", pytest.param("wal", marks=pytest.mark.load)])
 @pytest.mark.parametrize("case", ARGUMENTS)

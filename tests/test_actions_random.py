@@ -296,6 +296,7 @@ def one(empty: Path, rng: random.Random, length: int, done_at_all: Counter[str])
             assert findings(conn) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", EXAMPLES)
 def test_actions_and_their_undoing(empty: Path, examples: int) -> None:
     done: Counter[str] = Counter()

@@ -157,6 +157,7 @@ def names_of_reports():
 OF_REPORTS = names_of_reports()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "taken",
     [

@@ -58,6 +58,7 @@ def within(seconds: float, met) -> bool:
     return bool(found)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="processes are told by Linux")
 @pytest.mark.parametrize(
@@ -110,6 +111,7 @@ def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_functions_are_called_apart_and_answer_in_their_order():
     seen = []
     items = [(number,) for number in range(5)]
@@ -163,6 +165,7 @@ def test_a_small_memory_is_asked_for_what_wordnet_holds_alone(tmp_path, monkeypa
     assert whole[:2] == said + read.heldout
 
 
+@pytest.mark.slow
 def test_requests_are_measured_on_a_server_of_their_own():
     (row,) = scale_apart.requests(repeats=1)
     assert row["p50 ms"] > 0

@@ -209,6 +209,7 @@ def large_db(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mcp", "full"])
 def test_a_reader_that_stops_early(large_db: Path, kind: str) -> None:
     command = [sys.executable, "-m", "datasette", "limbic", "export", str(large_db)]

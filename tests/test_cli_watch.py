@@ -85,6 +85,7 @@ def test_follows_until_it_is_stopped(
     conn.close()
 
 
+@pytest.mark.slow
 def test_killed_at_any_point(tmp_path: Path, source: Path, start: Start) -> None:
     db = tmp_path / "memory.db"
     for delay in (0.0, 0.03, 0.06):

@@ -385,6 +385,7 @@ def test_many_identical_texts_make_a_chain() -> None:
     assert (cluster.survivor_id, len(cluster.ids)) == (1, 5000)
 
 
+@pytest.mark.slow
 def test_many_alike_texts_stay_bounded() -> None:
     chance = random.Random(1)
     texts = [

@@ -233,6 +233,7 @@ LONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", LONG)
 def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()

@@ -104,6 +104,7 @@ def random_changes(path, rng):
     written(path, *rng.sample(changes, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_as_keeping(tmp_path, seed):
     rng = random.Random(seed)
