@@ -63,10 +63,11 @@ def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows)
         parts=found.parts > shape.reading.parts,
         short_runs=found.short_runs,
     )
+    cut = found.words + found.parts > found.looked_at
     # beside vectors what is so common is no evidence
-    if not shape.vectors and left_out:
+    if not shape.vectors and (left_out or (shape.by_type and cut)):
         return _further(conn, request, shape)
-    if shape.by_type or found.words + found.parts <= found.looked_at:
+    if not cut or not statement.is_cut(shape):
         return None
     return Further(replace(shape, cut=False), left_out)
 
@@ -128,7 +129,7 @@ def _left_out(
 def _may_be_cut(texts: int, request: Request, shape: Shape) -> bool:
     """Whether so many texts that were found may not be all."""
     least = min(
-        statement.CUT_PER_CANDIDATE * request.limit * request.expansion_factor,
+        statement.per_candidate(shape) * request.limit * request.expansion_factor,
         shape.reading.parts,
     )
     phrase = any(len(term.tokens) > 1 for term in text.fts_terms(request.query))

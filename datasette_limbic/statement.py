@@ -81,10 +81,12 @@ OF_TYPE = """select id * 2 from entities where entity_type = (select typ from p)
   where entity_type = (select typ from p)"""
 COUNTS_OF_TYPE = f"iif({{doc}} in ({OF_TYPE}), {COUNTS}, 0)"
 # Where thousands of texts match, the best of them fill the pool, with room for archived entities.
-# Where they do not (one entity has most of them, or they held at another time), search runs again
-# and looks at all, as it does where a type is asked for.
+# Where they do not (one entity has most of them, or they held at another time, or are of another
+# type), search runs again and looks at all. Of a type it does so at once beside vectors, where a
+# second run would compare them all again.
 CUT_PER_CANDIDATE = 12
-CUT = f"order by 2, 1 limit (select {CUT_PER_CANDIDATE} * k + invalid + hidden from p)"
+CUT_PER_CANDIDATE_OF_TYPE = 60
+CUT = "order by 2, 1 limit (select {looked_at} from p)"
 CUT_COUNT = ", (select count(*) from hits) as texts"
 # The document's: text counts for what vectors missed alone, by its rank in the pool.
 DOCUMENT_BASE = """case when rrf_score is null then 1.0 when distance is null then 0.2 + 0.6
@@ -122,9 +124,9 @@ class Reading:
     """The same of those that hold a part of a word."""
 
 
-NEWEST = Reading(texts=10_000, places=15_000, parts=5_000, short_runs=substrings.MOST_PLACES)
+NEWEST = Reading(texts=10_000, places=15_000, parts=4_000, short_runs=substrings.MOST_PLACES)
 FURTHER = Reading(texts=12_500, places=25_000, parts=15_000, short_runs=15_000, only=COUNTS)
-FURTHER_OF_TYPE = replace(FURTHER, texts=60_000, only=COUNTS_OF_TYPE)
+FURTHER_OF_TYPE = replace(FURTHER, texts=45_000, only=COUNTS_OF_TYPE)
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,20 @@ def _only(reading: Reading, doc: str) -> str:
     return reading.only.replace("{doc}", doc)
 
 
+def per_candidate(shape: Shape) -> int:
+    """How many texts are looked at for each candidate, where they are cut."""
+    return CUT_PER_CANDIDATE_OF_TYPE if shape.by_type else CUT_PER_CANDIDATE
+
+
+def is_cut(shape: Shape) -> bool:
+    """Whether only the best texts are looked at."""
+    return shape.cut and not (shape.by_type and shape.vectors)
+
+
+def _looked_at(shape: Shape) -> str:
+    return f"{per_candidate(shape)} * k + invalid + hidden"
+
+
 def matched(shape: Shape) -> str:
     """What a search by text matches, in one row: how many texts hold its words, a phrase of common
     ones left out; how many a part of a word or a run (one more than are read, at most); how many
@@ -214,7 +230,7 @@ def matched(shape: Shape) -> str:
   select count(*) as parts from (select 1 from _limbic_trigram
     where _limbic_trigram match limbic_parts(:q) limit {shape.reading.parts + 1}))
 select (select ifnull(sum(df), 0) from kept {SINGLE}), parts,
-  {CUT_PER_CANDIDATE} * k + invalid + hidden, {_phrase_from(shape)} is not null
+  {_looked_at(shape)}, {_phrase_from(shape)} is not null
 from found, p"""
     )
 
@@ -269,7 +285,7 @@ def build(
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*rarest*/", "" if shape.vectors else RAREST),
         ("/*pairs*/", _query("pairs_large" if shape.large_pool else "pairs").strip()),
-        ("/*cut*/", CUT if shape.cut and not shape.by_type else ""),
+        ("/*cut*/", CUT.format(looked_at=_looked_at(shape)) if is_cut(shape) else ""),
         ("/*texts*/", CUT_COUNT if counted else ""),
         ("/*base*/", FUSED_BASE if shape.fusion == "fused" else DOCUMENT_BASE),
         ("/*rrf*/", "rrf_score" if shape.hybrid else "null as rrf_score"),
