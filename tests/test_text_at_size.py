@@ -265,6 +265,39 @@ COMMON = 40
 """Words in each of 12,000 texts."""
 
 
+@pytest.mark.parametrize("query", ["the", "often", "word7 the"])
+@pytest.mark.parametrize("entity_type", ["Rare", "Note"])
+def test_a_type_takes_no_more_than_a_second_run(both, query, entity_type):
+    conn = both[1]
+
+    def work(**given: Any) -> int:
+        return steps_of(conn, lambda: search.search(conn, query, mode="text", now=NOW, **given))
+
+    work(), work(type=entity_type)  # what is counted once
+    assert work(type=entity_type) < 4 * work() + 500
+
+
+@pytest.mark.parametrize("query", ["rare", "word7", "rare word7", "ords", "用户"])
+@pytest.mark.parametrize("entity_type", ["Rare", "Note"])
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+def test_of_a_type_all_is_looked_at_where_the_best_do_not_fill_the_pool(
+    both, monkeypatch, query, entity_type, mode
+):
+    def found() -> list[tuple[int, float]]:
+        statement.build.cache_clear()
+        answer = search.search(
+            both[0], query, mode=mode, type=entity_type, now=NOW, limit=2, explain="1"
+        )
+        return [(row["id"], row["coverage"]) for row in answer["results"]]
+
+    expected = found()
+    monkeypatch.setattr(statement, "CUT_PER_CANDIDATE_OF_TYPE", 0)
+    few = found()
+    monkeypatch.setattr(statement, "is_cut", lambda shape: False)
+    assert (few, found()) == (expected, expected)
+    statement.build.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def many_common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """12,000 texts of the same 40 words, and one of 200 that 60 of them share."""
