@@ -13,9 +13,10 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import statement, substrings, text
+from . import statement, substrings, text, text_statement
 from .request import Request
-from .statement import FURTHER, FURTHER_OF_TYPE, Reading, Shape
+from .statement import Shape
+from .text_statement import FURTHER, FURTHER_OF_TYPE, Reading
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -67,7 +68,7 @@ def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows)
     # beside vectors what is so common is no evidence
     if not shape.vectors and (left_out or (shape.by_type and cut)):
         return _further(conn, request, shape)
-    if not cut or not statement.is_cut(shape):
+    if not cut or not text_statement.is_cut(shape):
         return None
     return Further(replace(shape, cut=False), left_out)
 
@@ -87,7 +88,7 @@ def _further(conn: sqlite3.Connection, request: Request, shape: Shape) -> Furthe
             return None
         reading = FURTHER_OF_TYPE if of_it <= FEW_OF_A_TYPE else FURTHER
     shape = replace(shape, cut=False, reading=reading)
-    words, phrase, parts = conn.execute(statement.oldest_read(shape), _values(request)).fetchone()
+    words, phrase, parts = conn.execute(oldest_read(shape), _values(request)).fetchone()
     left_out = _left_out(
         reading,
         words=words is not None,
@@ -129,7 +130,7 @@ def _left_out(
 def _may_be_cut(texts: int, request: Request, shape: Shape) -> bool:
     """Whether so many texts that were found may not be all."""
     least = min(
-        statement.per_candidate(shape) * request.limit * request.expansion_factor,
+        text_statement.per_candidate(shape) * request.limit * request.expansion_factor,
         shape.reading.parts,
     )
     phrase = any(len(term.tokens) > 1 for term in text.fts_terms(request.query))
@@ -137,10 +138,42 @@ def _may_be_cut(texts: int, request: Request, shape: Shape) -> bool:
 
 
 def _matched(conn: sqlite3.Connection, request: Request, shape: Shape) -> Matched:
-    words, parts, looked_at, phrase = conn.execute(
-        statement.matched(shape), _values(request)
-    ).fetchone()
+    words, parts, looked_at, phrase = conn.execute(_matched_in(shape), _values(request)).fetchone()
     return Matched(words, parts, looked_at, bool(phrase), _short_runs(conn, request, shape))
+
+
+def _matched_in(shape: Shape) -> str:
+    """What a search by text matches, in one row: how many texts hold its words, a phrase of common
+    ones left out; how many a part of a word or a run (one more than are read, at most); how many
+    texts are looked at without reading further; whether a phrase of common words was looked for in
+    the newest texts alone."""
+    return statement.compact(
+        f"""{_before_hits(shape)}, found as (
+  select count(*) as parts from (select 1 from _limbic_trigram
+    where _limbic_trigram match limbic_parts(:q) limit {shape.reading.parts + 1}))
+select (select ifnull(sum(df), 0) from kept {text_statement.SINGLE}), parts,
+  {text_statement.looked_at(shape)}, {text_statement.phrase_from(shape)} is not null
+from found, p"""
+    )
+
+
+def oldest_read(shape: Shape) -> str:
+    """In one row, the oldest text that is read of those that hold the words, of those that hold a
+    phrase of common ones, and of those that hold a part of a word; null where all are read."""
+    return statement.compact(
+        f"""{_before_hits(shape)}
+select (select rowid from _limbic_fts where _limbic_fts match (
+    select ifnull(group_concat(term, ' OR '), '""') from kept {text_statement.SINGLE})
+  order by rowid desc limit 1 offset {shape.reading.texts}),
+  {text_statement.phrase_from(shape)},
+  (select rowid from _limbic_trigram where _limbic_trigram match limbic_parts(:q)
+  order by rowid desc limit 1 offset {shape.reading.parts})"""
+    )
+
+
+def _before_hits(shape: Shape) -> str:
+    before, _, _ = statement.build(shape).partition("hits as materialized")
+    return before.rstrip().rstrip(",")
 
 
 def _short_runs(conn: sqlite3.Connection, request: Request, shape: Shape) -> bool:

@@ -25,6 +25,7 @@ from datasette_limbic import (
     statement,
     substrings,
     text,
+    text_statement,
 )
 from datasette_limbic.config import Settings
 from datasette_limbic.request import parse
@@ -291,9 +292,9 @@ def test_of_a_type_all_is_looked_at_where_the_best_do_not_fill_the_pool(
         return [(row["id"], row["coverage"]) for row in answer["results"]]
 
     expected = found()
-    monkeypatch.setattr(statement, "CUT_PER_CANDIDATE_OF_TYPE", 0)
+    monkeypatch.setattr(text_statement, "CUT_PER_CANDIDATE_OF_TYPE", 0)
     few = found()
-    monkeypatch.setattr(statement, "is_cut", lambda shape: False)
+    monkeypatch.setattr(text_statement, "is_cut", lambda shape: False)
     assert (few, found()) == (expected, expected)
     statement.build.cache_clear()
 
@@ -359,7 +360,7 @@ def test_a_phrase_of_common_words_is_looked_for_in_the_newest_texts(many_common)
     shape = Shape(vectors=False)
     for query, newest in (("w1-w2", 7_500), ("w1-w2-w3", 5_000), ("w1-rare2", None)):
         values = dict.fromkeys(statement.PARAMETERS, "") | {"q": query}
-        _, oldest, _ = many_common.execute(statement.oldest_read(shape), values).fetchone()
+        _, oldest, _ = many_common.execute(further.oldest_read(shape), values).fetchone()
         assert oldest == (newest and 2 * (12_000 - newest))
     answer = search.search(many_common, "w2-w1", mode="text", now=NOW)
     assert (answer["results"], answer["degraded"]) == ([], None)
@@ -474,7 +475,7 @@ def test_older_texts_are_found_where_the_newest_are_archived(layered):
     ],
 )
 def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query, said):
-    reading = replace(statement.FURTHER, texts=5000, places=5000, parts=5000, short_runs=5000)
+    reading = replace(text_statement.FURTHER, texts=5000, places=5000, parts=5000, short_runs=5000)
     monkeypatch.setattr(further, "FURTHER", reading)
     # they did not hold then
     given = {"type": "New", "as_of": "2025-06-30"}
