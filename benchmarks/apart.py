@@ -111,7 +111,6 @@ def _answer(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     try:
-        answer = function(*arguments), ""
+        pipe.send((function(*arguments), ""))  # it sends nothing of what it cannot pickle
     except Exception as error:  # foreign code: its failure is told, whatever it is
-        answer = None, f"{type(error).__name__}: {error}"
-    pipe.send(answer)
+        pipe.send((None, f"{type(error).__name__}: {error}"))

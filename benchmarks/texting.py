@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,13 @@ QUERIES = {
 }
 
 
+class Lacks(Exception):
+    """What a memory lacks to be measured, in a sentence."""
+
+
 def queries(conn: sqlite3.Connection) -> dict[str, str]:
-    """QUERIES, and those of the file's own words, of the most common ones above all."""
+    """QUERIES, and those of the file's own words, of the most common ones above all; without those
+    for which it has too few. Raises Lacks."""
     words = [
         row
         for row in conn.execute(
@@ -71,6 +77,8 @@ def queries(conn: sqlite3.Connection) -> dict[str, str]:
     ]
     common = [word for word, _ in words]
     said = [word for word in common if word not in text.STOP_WORDS]
+    if not said:
+        raise Lacks("no text of this memory holds an ASCII word that is no stop word: import more")
     rare = [word for word, texts in words if texts <= frequency.COUNTED]
     seldom = [word for word, texts in words if texts <= frequency.COUNTED / 64]
     found = {
@@ -86,14 +94,18 @@ def queries(conn: sqlite3.Connection) -> dict[str, str]:
         "chain of hundreds": "-".join(common[:40] * 25),
         "chain with a rare one": "-".join([*common[:10], "zebra"]),
     }
-    return {**QUERIES, **{name: query[:LONGEST] for name, query in found.items()}}
+    own = {name: query[:LONGEST] for name, query in found.items() if query.strip()}
+    return {**QUERIES, **own}
 
 
 def types(conn: sqlite3.Connection) -> tuple[str, str]:
-    """A type whose texts are told by their numbers, the largest such, and the largest of all."""
+    """A type whose texts are told by their numbers, the largest such, and the largest of all.
+    Raises Lacks."""
     counts = conn.execute(
         "select entity_type, count(*) from entities group by 1 order by 2"
     ).fetchall()
+    if not counts:
+        raise Lacks("this memory has no entities: import some first")
     few = [name for name, count in counts if count <= further.FEW_OF_A_TYPE]
     return few[-1] if few else counts[0][0], counts[-1][0]
 
@@ -157,26 +169,26 @@ def _part_ms(conn: sqlite3.Connection, query: str, forget: Callable[[], None]) -
 
 def run(path: Path, names: Collection[str] = ()) -> list[dict[str, Any]]:
     """A row for each query, or for those named: the slowest of the text part's forms (with vectors
-    and without, cut and not), and whole searches in mode text, which may run twice."""
-    conn = connection.connect(path, readonly=True)
-    forget = _forgetting(conn)
-    few, many = types(conn)
-    searches: Mapping[str, Mapping[str, Any]] = {
-        "search": {},
-        "of a small type": {"type": few},
-        "of a large type": {"type": many},
-    }
-    rows = []
-    for name, query in queries(conn).items():
-        if names and name not in names:
-            continue
-        row: dict[str, Any] = {"query": name, "text part": _part_ms(conn, query, forget)}
-        for title, arguments in searches.items():
-            found = partial(search.search, conn, query, mode="text", now=NOW, **arguments)
-            row[title] = cpu_ms(found, forget)
-        row["<= 60"] = max(list(row.values())[1:]) <= TARGET_MS
-        rows.append(row)
-    conn.close()
+    and without, cut and not), and whole searches in mode text, which may run twice.
+    Raises Lacks."""
+    with closing(connection.connect(path, readonly=True)) as conn:
+        forget = _forgetting(conn)
+        few, many = types(conn)
+        searches: Mapping[str, Mapping[str, Any]] = {
+            "search": {},
+            "of a small type": {"type": few},
+            "of a large type": {"type": many},
+        }
+        rows = []
+        for name, query in queries(conn).items():
+            if names and name not in names:
+                continue
+            row: dict[str, Any] = {"query": name, "text part": _part_ms(conn, query, forget)}
+            for title, arguments in searches.items():
+                found = partial(search.search, conn, query, mode="text", now=NOW, **arguments)
+                row[title] = cpu_ms(found, forget)
+            row["<= 60"] = max(list(row.values())[1:]) <= TARGET_MS
+            rows.append(row)
     return rows
 
 
@@ -192,7 +204,11 @@ def main() -> None:
     ).fetchone()
     conn.close()
     print(f"{entities:,} entities, {observations:,} observations; CPU ms, medians of {RUNS}\n")
-    print(tabulate(run(path), headers="keys", floatfmt=".1f", tablefmt="github"))
+    try:
+        rows = run(path)
+    except Lacks as error:
+        raise SystemExit(str(error)) from None
+    print(tabulate(rows, headers="keys", floatfmt=".1f", tablefmt="github"))
 
 
 if __name__ == "__main__":

@@ -216,11 +216,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def write_queries(found: list[Query], path: Path) -> None:
-    """The texts as a JSON list, their vectors as one array of float32, in the same order."""
+    """The texts as a JSON list, their vectors as one array of float32, in the same order.
+
+    Both are whole, and the array goes first and comes last: where it stands, the texts are its own.
+    """
     texts = [query.text for query in found]
-    path.with_suffix(".json").write_text(json.dumps(texts, ensure_ascii=False, indent=0), "utf-8")
     rows = numpy.frombuffer(b"".join(query.vector for query in found), "<f4")
-    numpy.save(path.with_suffix(".npy"), rows.reshape(len(found), -1))
+    vectors_path = path.with_suffix(".npy")
+    with whole(vectors_path) as last, whole(path.with_suffix(".json")) as first:
+        vectors_path.unlink(missing_ok=True)
+        first.write_text(json.dumps(texts, ensure_ascii=False, indent=0), "utf-8")
+        with last.open("wb") as file:  # to a name numpy.save would add a suffix
+            numpy.save(file, rows.reshape(len(found), -1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """How often one entity was accessed, week by week, from the access log.
 
 Any program may have written the log: times in every spelling that ``times.parse_time`` reads
-count in their week, and what it cannot read is counted apart.
+count in their week, and what it cannot read is counted apart. Where there are more than LOGGED,
+the last ones in the order of their texts are read, by an index: of a log in one spelling the
+latest, of one in several those whose spelling sorts last (ISO 8601 after Unix seconds).
 """
 
 from __future__ import annotations
@@ -88,14 +90,16 @@ _SINCE = f"""select accessed_at from entity_access_log where entity_id = :id
 
 @dataclass(frozen=True)
 class Accesses:
-    """The latest LOGGED accesses of one entity, in the order of their times as texts.
+    """The last LOGGED accesses of one entity, in the order of their times as texts.
 
     ``days``: a day, which may be none of the calendar, or a time of another spelling; how many
-    there are of it, and how many of these a search found. ``since`` is the oldest time that was
-    read, None where that is all of the log.
+    there are of it, and how many of these a search found. ``more`` says that the log has others
+    before them; then ``since`` is the first time of those that were read, as it is written there:
+    None also where that one has none.
     """
 
     days: tuple[tuple[Any, int, int], ...]
+    more: bool
     since: Any
 
     @property
@@ -109,7 +113,8 @@ def accesses_of(conn: sqlite3.Connection, entity_id: int) -> Accesses:
     args = {"id": entity_id}
     days = tuple(conn.execute(_LATEST, args).fetchall())
     ends = conn.execute(_SINCE, args).fetchall()
-    return Accesses(days, ends[0][0] if len(ends) > 1 else None)
+    more = len(ends) > 1
+    return Accesses(days, more, ends[0][0] if more else None)
 
 
 def accesses_by_week(accesses: Accesses, *, now: str, weeks: int = WEEKS) -> dict[str, Any]:

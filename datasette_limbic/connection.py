@@ -184,8 +184,11 @@ def _interrupted(path: Path) -> bool:
 
 def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:
     """The sentence for an error that SQLite raised on the file ``path``."""
-    text = _own_words(path, error)
-    if "not a database" in text:
+    # the system's own errors name the path, which may hold any word, and so does this of SQLite's
+    text = (isinstance(error, OSError) and error.strerror) or str(error)
+    if "unable to open" in text:
+        what = f"{path} cannot be opened: check that its folder is there and may be written"
+    elif "not a database" in text:
         what = f"{path} is not a SQLite database: give the path of a SQLite file"
     elif "malformed" in text or "corrupt" in text:
         what = f"{path} is damaged ({text}): restore a copy, or try 'sqlite3 {path} .recover'"
@@ -195,18 +198,9 @@ def unusable(path: str | Path, error: Exception) -> DatabaseUnusable:
         what = f"{path} cannot be written: check the rights of the file and of its folder"
     elif "full" in text or "No space" in text:
         what = f"no room left for {path}: free some disk space; the file is as it was before"
-    elif "unable to open" in text:
-        what = f"{path} cannot be opened: check that its folder is there and may be written"
     else:
         what = f"{path} cannot be opened: {text}"
     return DatabaseUnusable(what)
-
-
-def _own_words(path: str | Path, error: Exception) -> str:
-    """What an error says beside the path of the file, which may hold any word."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error).replace(str(path), "").replace(str(Path(path).absolute()), "")
 
 
 def unreadable(

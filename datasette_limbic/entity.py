@@ -91,7 +91,7 @@ def entity_detail(
         at_least.append("partners")
     used, latest = signals(conn, args, settings, access_log)
     counts["log"] = latest.count if latest else None
-    if latest and latest.since is not None:
+    if latest and latest.more:
         at_least.append("log")
     limbic, is_hub = factors(conn, row, args, settings)
     if is_hub:

@@ -1,7 +1,8 @@
 """What one entity is linked to: a page of its relations, how many there are, of which types.
 
-Relations of one way stand in blocks of COUNTED, which are one for nearly every entity, and each
-block is in order: what holds comes first, then by type and name. So no page of a hub sorts all.
+Relations of one way stand in blocks, which are one for nearly every entity, and each block is in
+order: what holds comes first, then by type and name. So no page of a hub sorts all. A block is as
+many whole pages as hold COUNTED: one page where that is larger.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ _PAGES = {
     way: _PAGE.format(block=relations(way, ":id", "(:start + :block)"), other=other)
     for way, other in _OTHER.items()
 }
-# Each way by an index, which an OR of the two would not be; a relation of an entity to itself,
-# which only another program writes, counts once.
+# Each way by an index, which an OR of the two would not be. A relation of an entity to itself,
+# which only another program writes, counts once: so many are counted as of a way, since with more
+# what is told of both together is still no more than there is.
 _COUNTS = f"""select
   {upto("select 1 from relations where from_entity = :id", "(:start + :block)")} as relations_out,
   {upto("select 1 from relations where to_entity = :id", "(:start + :block)")} as relations_in,
-  (select count(*) from relations where from_entity = :id and to_entity = :id) as loops,
+  {
+    upto("select 1 from relations where from_entity = :id and to_entity = :id", "(:start + :block)")
+} as loops,
   (select count(*) from {first("out")} f cross join relations r on r.id = f.id where {valid("r")})
     + (select count(*) from {first("in")} f cross join relations r on r.id = f.id
       where r.from_entity <> :id and {valid("r")}) as valid_relations"""
@@ -40,6 +44,12 @@ _TYPES = " union all ".join(
     from {first(way)} f cross join relations r on r.id = f.id where {valid("r")} group by 2"""
     for way in _OTHER
 )
+
+
+def block_of(page: int, size: int) -> tuple[int, int]:
+    """How many relations of a way come before the block of a page, and how many a block holds."""
+    block = -(-COUNTED // size) * size
+    return (page - 1) * size // block * block, block
 
 
 def linked(
@@ -52,15 +62,14 @@ def linked(
     ``relations_in``, each at most ``size``. All up to the end of the block of this page are
     counted, but for those that hold, which are of the first COUNTED of each way.
     """
-    # a page lies in one block
-    block = -(-COUNTED // size) * size
+    start, block = block_of(page, size)
     skip = (page - 1) * size
-    start = skip // block * block
     args = {"id": entity, "at": at, "block": block, "start": start}
     found = rows(conn, _COUNTS, args)[0]
     each = {way: found[f"relations_{way}"] for way in _OTHER}
     counts = {f"relations_{way}": min(count, start + block) for way, count in each.items()}
-    counts["relations"] = sum(counts.values()) - found["loops"]
+    both = sum(counts.values()) - min(found["loops"], start + block)
+    counts["relations"] = max(both, found["valid_relations"])
     counts["valid_relations"] = found["valid_relations"]
     at_least = [f"relations_{way}" for way, count in each.items() if count > start + block]
     if at_least:

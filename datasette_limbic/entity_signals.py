@@ -13,6 +13,8 @@ from .bounds import COUNTED, upto
 from .config import Settings
 
 PARTNERS = 20
+SELDOM = 3
+"""Times together up to which no index has the partners of an entity in order."""
 LOG = 20
 
 # Distinct live neighbours, as queries/search.sql counts them; a test holds the two together. Of a
@@ -30,32 +32,31 @@ DEGREE = f"""select count(distinct n.id), max({", ".join(map(upto, _WAYS))}) > {
     and coalesce(julianday(r.valid_to) > julianday(:at), 1)"""
 
 # One side of the pairs of an entity, those that come up most often first: by an index of
-# queries/at_size.sql, which ends where enough were read.
-_OFTEN_SIDE = """select * from (select {other} as id, co_count, last_co from co_occurrences
-    where {own} = :id and co_count > 3 and exists (select 1 from entities e where e.id = {other})
-    order by co_count desc, last_co desc, {other} limit {limit})"""
-_PARTNERS = """select e.id, e.name, e.archived_at, c.co_count, c.last_co,
-  max(0, cast(c.co_count as integer)) as n, typeof(c.co_count) = 'integer' as is_count
-  from ({pairs}) c join entities e on e.id = c.id
-  order by n desc, c.last_co desc, e.id limit {limit}"""
-OFTEN = _PARTNERS.format(
-    pairs=" union all ".join(
-        _OFTEN_SIDE.format(own=own, other=other, limit=PARTNERS)
-        for own, other in (("entity_a_id", "entity_b_id"), ("entity_b_id", "entity_a_id"))
-    ),
-    limit=PARTNERS,
-)
-# Where few come up often: with those, the others as far as they are counted.
-_SIDE = """select * from (select {other} as id, co_count, last_co from co_occurrences
-    where {own} = :id limit {limit})"""
-ALL_PARTNERS = _PARTNERS.format(
-    pairs=" union ".join(
-        side.format(own=own, other=other, limit=limit)
-        for own, other in (("entity_a_id", "entity_b_id"), ("entity_b_id", "entity_a_id"))
-        for side, limit in ((_OFTEN_SIDE, PARTNERS), (_SIDE, COUNTED))
-    ),
-    limit=PARTNERS,
-)
+# queries/at_size.sql, which ends where enough were read. An adopted table may hold texts there:
+# they sort after all numbers, and count as what they begin with.
+_OFTEN = f"""select * from (select {{other}} as id, co_count, last_co from co_occurrences
+    where {{own}} = :id and co_count > {SELDOM} and co_count < ''
+      and exists (select 1 from entities e where e.id = {{other}})
+    order by co_count desc, last_co desc, {{other}} limit {PARTNERS})"""
+_TEXTS = f"""select * from (select {{other}} as id, co_count, last_co from co_occurrences
+    where {{own}} = :id and co_count > {SELDOM} and co_count >= '' limit {COUNTED})"""
+# The others, as far as they are counted.
+_ANY = f"""select * from (select {{other}} as id, co_count, last_co from co_occurrences
+    where {{own}} = :id limit {COUNTED})"""
+
+
+def _most_often(least: int, *parts: str) -> str:
+    """SQL: the partners of both sides, of those that come up ``least`` times, the first ones."""
+    ends = (("entity_a_id", "entity_b_id"), ("entity_b_id", "entity_a_id"))
+    pairs = " union ".join(part.format(own=a, other=b) for a, b in ends for part in parts)
+    return f"""select e.id, e.name, e.archived_at, c.co_count, c.last_co,
+      max(0, cast(c.co_count as integer)) as n
+      from ({pairs}) c join entities e on e.id = c.id
+      where n >= {least} order by n desc, c.last_co desc, e.id limit {PARTNERS}"""
+
+
+OFTEN = _most_often(SELDOM + 1, _OFTEN, _TEXTS)
+ALL_PARTNERS = _most_often(0, _OFTEN, _TEXTS, _ANY)
 # The highest count of the memory, by the ends of an index. An adopted table may hold texts there,
 # which sort after all numbers and count as what they begin with.
 MOST_ACCESSED = """select max(0, ifnull(cast((
@@ -120,12 +121,10 @@ def _partners(
     ``decay`` is what time has left of it (0 to 1), ``boost`` what it adds to ``cooc_boost``.
     """
     partners = rows(conn, OFTEN, args)
-    # few of them, or a count that is no number and sorts where it should not
-    if len(partners) < PARTNERS or not all(partner["is_count"] for partner in partners):
+    if len(partners) < PARTNERS:
         partners = rows(conn, ALL_PARTNERS, args)
     p = settings.parameters()
     for partner in partners:
-        del partner["is_count"]
         hours = times.hours_since(partner["last_co"], args["now"])
         # log2(1 + 1) is 1: the term of a single time together is its decay
         partner["decay"], partner["boost"] = (

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from datasette.utils.sqlite import sqlite3
 
-from . import scoring, text
+from . import scoring, sql_values, text
 
 Terms: TypeAlias = tuple[tuple[str, ...], ...]
 """The tokens of each term of a query."""
@@ -49,7 +49,8 @@ MOST_REMEMBERED = 512
 _MORE = "select 1 from _limbic_fts where _limbic_fts match ? limit 1 offset ?"
 _COUNT = "select count(*) from (select 1 from _limbic_fts where _limbic_fts match ? limit ?)"
 # FTS5 puts '0' before the words of its main index. A page is a number of 31 bits in the key of
-# _data, below the number of its segment; _idx doubles it, for a flag of its own.
+# _data, below the number of its segment; _idx doubles it, for a flag of its own. Words are bound as
+# bytes: SQLite would make them of the file's encoding, and those in _idx are UTF-8.
 _PAGES = """
 with segments(segment) as (
   select min(segid) from _limbic_fts_idx
@@ -57,9 +58,7 @@ with segments(segment) as (
   select (select min(segid) from _limbic_fts_idx where segid > segment) from segments
   where segment is not null
 ),
-words(word, of) as materialized (
-  select cast('0' || value as blob), value from json_each(?)
-)
+words(word, of) as materialized (values {words})
 select of, sum(
   ifnull(
     (select pgno >> 1 from _limbic_fts_idx where segid = segment and term > word
@@ -131,7 +130,11 @@ def _counted(
 
 def _pages(conn: sqlite3.Connection, words: Sequence[str]) -> dict[str, int]:
     """How many pages each word's list spans, of all segments: 0 for most words."""
-    found = dict(conn.execute(_PAGES, [json.dumps(words)]).fetchall())
+    if not words:
+        return {}
+    sql = _PAGES.replace("{words}", ", ".join(["(?, ?)"] * len(words)))
+    given = [value for word in words for value in (f"0{word}".encode(), word)]
+    found = dict(conn.execute(sql, given).fetchall())
     return {word: int(found.get(word) or 0) for word in words}
 
 
@@ -168,9 +171,10 @@ def sql_frequencies(conn: sqlite3.Connection, of_terms: Of) -> Callable[..., str
     that is too common to be looked up in all texts its rarest token; in JSON."""
 
     def of(query: Any) -> str | None:
-        if query is None:
+        said = sql_values.as_text(query, "query")
+        if said is None:
             return None
-        terms = text.fts_terms(str(query))
+        terms = text.fts_terms(said)
         counts = of_terms(tuple(term.tokens for term in terms))
         whole = texts(conn)
         found = []

@@ -16,21 +16,30 @@ from datasette.utils.sqlite import sqlite3
 from . import statement, substrings, text, text_statement
 from .request import Request
 from .statement import Shape
-from .text_statement import FURTHER, FURTHER_OF_TYPE, Reading
+from .text_statement import FURTHER, FURTHER_OF_TYPE, NEWEST, OF_TYPE, Reading
 
 Rows = Sequence[Mapping[str, Any]]
 
-FEW_OF_A_TYPE = 5_000
-"""Entities of a type up to which its texts are told by their numbers: 5 ms."""
+FEW_OF_A_TYPE = 15_000
+"""Texts of a type, names and observations, up to which they are told by their numbers: 5 ms."""
 
 
 @dataclass(frozen=True)
 class Further:
     """What a search reads in its second run."""
 
-    shape: Shape
+    shape: Shape | None
+    """None: nothing more is read, it is only said that there is more."""
     left_out: str | None
     """What is not looked at there either although it matches, in a sentence."""
+    most: int
+    """Texts that are taken at most."""
+
+    def said(self, rows: Rows) -> str | None:
+        """The same once ``rows`` were found, which do not fill the pool."""
+        if self.left_out is None and rows and (rows[0].get("texts") or 0) >= self.most:
+            return f"so many texts match that only the newest {self.most:,} were looked at"
+        return self.left_out
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ class Matched:
     parts: int
     """Texts that hold a part of a word, of more than are read one more than that."""
     looked_at: int
-    """How many of them are looked at, the best: the others only where these do not do."""
+    """How many of those that hold the words are looked at, the best: the others only where these
+    do not do."""
     phrase: bool
     """Whether a phrase of common words was looked for in the newest texts alone."""
     short_runs: bool
@@ -50,8 +60,8 @@ class Matched:
 
 
 def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows) -> Further | None:
-    """What reads that which the first run of a search left out; None where it left nothing
-    out, or filled its pool."""
+    """What reads that which the first run of a search left out, or says that it did; None where it
+    left nothing out, or filled its pool."""
     if not shape.text or shape.listing or shape.hits or is_full(rows, request):
         return None
     if rows and not _may_be_cut(rows[0]["texts"], request, shape):
@@ -64,13 +74,15 @@ def needed(conn: sqlite3.Connection, request: Request, shape: Shape, rows: Rows)
         parts=found.parts > shape.reading.parts,
         short_runs=found.short_runs,
     )
-    cut = found.words + found.parts > found.looked_at
-    # beside vectors what is so common is no evidence
-    if not shape.vectors and (left_out or (shape.by_type and cut)):
-        return _further(conn, request, shape)
-    if not cut or not text_statement.is_cut(shape):
-        return None
-    return Further(replace(shape, cut=False), left_out)
+    most = NEWEST.parts if found.parts > NEWEST.parts else FURTHER.texts
+    cut = text_statement.is_cut(shape) and found.words > found.looked_at
+    # Of a type it is quicker, but parts are not rated there. Beside vectors what is so common is no
+    # evidence.
+    if not shape.vectors and (left_out or (shape.by_type and cut and not found.parts)):
+        return _further(conn, request, shape, most)
+    if cut:
+        return Further(replace(shape, cut=False), left_out, most)
+    return Further(None, left_out, most) if left_out else None
 
 
 def is_full(rows: Rows, request: Request) -> bool:
@@ -79,7 +91,7 @@ def is_full(rows: Rows, request: Request) -> bool:
     return found >= request.limit * request.expansion_factor
 
 
-def _further(conn: sqlite3.Connection, request: Request, shape: Shape) -> Further | None:
+def _further(conn: sqlite3.Connection, request: Request, shape: Shape, most: int) -> Further | None:
     """The second run: more texts, and only those that count."""
     reading = FURTHER
     if request.type is not None:
@@ -96,8 +108,8 @@ def _further(conn: sqlite3.Connection, request: Request, shape: Shape) -> Furthe
         parts=parts is not None,
         short_runs=_short_runs(conn, request, shape),
     )
-    reading = replace(reading, words_from=words or 0, parts_from=parts or 0)
-    return Further(replace(shape, reading=reading), left_out)
+    reading = replace(reading, since=(words or 0, parts or 0))
+    return Further(replace(shape, reading=reading), left_out, most)
 
 
 def _left_out(
@@ -133,8 +145,9 @@ def _may_be_cut(texts: int, request: Request, shape: Shape) -> bool:
         text_statement.per_candidate(shape) * request.limit * request.expansion_factor,
         shape.reading.parts,
     )
-    phrase = any(len(term.tokens) > 1 for term in text.fts_terms(request.query))
-    return texts >= least or (phrase and not shape.vectors)
+    if texts >= least or (shape.unspaced and substrings.short_runs(request.query)):
+        return True  # short runs: many places may be few texts
+    return not shape.vectors and any(len(term.tokens) > 1 for term in text.fts_terms(request.query))
 
 
 def _matched(conn: sqlite3.Connection, request: Request, shape: Shape) -> Matched:
@@ -182,14 +195,13 @@ def _short_runs(conn: sqlite3.Connection, request: Request, shape: Shape) -> boo
 
 
 def _values(request: Request) -> dict[str, Any]:
-    values = request.explained().named()
-    return {name: values[name] for name in statement.PARAMETERS}
+    return statement.values(Shape(), request.explained().named())
 
 
 def _of_type(conn: sqlite3.Connection, entity_type: str) -> int:
-    """How many entities are of a type; of more than few, one more."""
+    """How many texts are of a type; of more than few, one more."""
     [count] = conn.execute(
-        "select count(*) from (select 1 from entities where entity_type = ? limit ?)",
+        f"with p(typ) as (select ?) select count(*) from (select 1 from ({OF_TYPE}) limit ?)",
         [entity_type, FEW_OF_A_TYPE + 1],
     ).fetchone()
     return int(count)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
 from datasette.utils.sqlite import sqlite3
 
 from .search import Pool
+from .text_statement import query_file, terms
 from .unchanged import unchanged
 
 COMPARED = 6_000
@@ -68,10 +67,11 @@ def highlights(
 
     Those with most of the query's words come first, then the oldest; the nearest by meaning is
     always among them. An entity without an observation at that time has no entry. Words that are
-    in over 10,000 texts are not looked for, as in the search itself.
+    in over 10,000 texts are not looked for, as in a search beside vectors.
     """
     request = pool.request
-    sql = _statement().replace("/*near*/", _NEAR if pool.shape.vectors else _NO_NEAR)
+    sql = query_file("highlights").replace("/*near*/", _NEAR if pool.shape.vectors else _NO_NEAR)
+    sql = sql.replace("/*terms*/", terms(rarest=False))
     rows = conn.execute(
         sql,
         {
@@ -112,8 +112,3 @@ def entity_types(conn: sqlite3.Connection) -> list[str]:
     sql += " order by count(*) desc, 1 limit 100"
     # all entities are gone through for it, in every search: 45 ms of 100,000
     return unchanged(conn, "entity types", lambda: [row[0] for row in conn.execute(sql)])
-
-
-@cache
-def _statement() -> str:
-    return (resources.files("datasette_limbic") / "queries" / "highlights.sql").read_text("utf-8")

@@ -14,7 +14,7 @@ from . import connection, embedding, further, schema, statement, substrings, tex
 from .config import Settings
 from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
-from .retrieval import choosing, functions, held
+from .retrieval import choosing, functions, held, plugins
 from .retrieval.model import Retriever
 from .statement import Shape
 
@@ -92,10 +92,13 @@ def rank(
     rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
     left_out = None
     if more := further.needed(conn, request, shape, rows):
-        shape = more.shape
-        rows = _rows(conn, statement.build(shape), request)
-        if not further.is_full(rows, request):
-            left_out = more.left_out
+        again = rows if more.shape is None else _again(conn, request, more.shape, settings, by)
+        if again is None:
+            left_out = "not all texts that match could be looked at in time"
+        elif not further.is_full(again, request):
+            left_out = more.said(again)
+        if again is not None:
+            rows, shape = again, more.shape or shape
     if left_out:
         reasons.append(left_out)
     return Pool(request, shape, rows, reasons, by, recall, left_out is None)
@@ -129,7 +132,9 @@ def answer(
         or (best is not None and best >= floor)
         or _holds_every_term(request.query, rows)
     )
-    url_query = statement.url_query(statement.build(shape), request.varied())
+    url_query = statement.url_query(
+        statement.build(shape), statement.values(shape, request.varied())
+    )
     response: dict[str, Any] = {
         "query": request.query,
         "limit": request.limit,
@@ -243,7 +248,7 @@ def _retrieve(
     Where vectors take too long or cannot be read, run it with text alone.
     """
     if shape.listing:
-        return _rows(conn, statement.build(shape), request), shape, None, None
+        return _rows(conn, shape, request), shape, None, None
     candidates = choosing.choose if shape.vectors else choosing.choose_for_texts
     for retriever in candidates(conn, settings, reasons):
         served = _served(shape, retriever)
@@ -252,7 +257,7 @@ def _retrieve(
                 retriever.prepare(conn, settings)
             limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
             with functions.serving(retriever), limit:
-                rows = _rows(conn, statement.build(served), request)
+                rows = _rows(conn, served, request)
             with functions.guarded(retriever):
                 note = functions.sentence(retriever, "note", retriever.note(conn, settings))
                 recall = functions.share(retriever, retriever.recall(conn))
@@ -276,7 +281,24 @@ def _retrieve(
         if note:
             reasons.append(note)
         return rows, served, retriever.name, recall if shape.vectors else None
-    return _rows(conn, statement.build(shape), request), shape, None, None
+    return _rows(conn, shape, request), shape, None, None
+
+
+def _again(
+    conn: sqlite3.Connection, request: Request, shape: Shape, settings: Settings, by: str | None
+) -> list[dict[str, Any]] | None:
+    """The second run, of more texts; None where the retriever that served the first one fails now,
+    or takes too long."""
+    if by is None:
+        return _rows(conn, shape, request)
+    try:
+        limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
+        with functions.serving(plugins.retriever(by)), limit:
+            return _rows(conn, shape, request)
+    except sqlite3.Error as error:
+        if functions.failure() is None and not _is_slow(functions.broken_off() or error):
+            raise
+        return None
 
 
 def _served(shape: Shape, retriever: Retriever) -> Shape:
@@ -306,9 +328,9 @@ def _is_slow(error: sqlite3.Error) -> bool:
     return "interrupted" in str(error) or "chunks iter" in str(error)
 
 
-def _rows(conn: sqlite3.Connection, sql: str, request: Request) -> list[dict[str, Any]]:
-    params = request.explained().named()
-    cursor = conn.execute(sql, {name: params[name] for name in statement.PARAMETERS})
+def _rows(conn: sqlite3.Connection, shape: Shape, request: Request) -> list[dict[str, Any]]:
+    values = statement.values(shape, request.explained().named())
+    cursor = conn.execute(statement.build(shape), values)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

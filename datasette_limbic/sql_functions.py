@@ -245,10 +245,11 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
     ),
     SqlFunction(
         "limbic_arg",
-        "limbic_arg(value, default)",
-        (2,),
+        "limbic_arg(value, default[, least])",
+        (2, 3),
         sql_values.arg,
-        "A parameter of a form: the default for '' and NULL, a number where the default is one.",
+        "A parameter of a form: the default for '' and NULL, a number where the default is one, "
+        "which may not be less than the least.",
         "A NULL value gives the default, which may be NULL.",
     ),
     SqlFunction(

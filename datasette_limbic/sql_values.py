@@ -54,7 +54,8 @@ def _bounded(value: Any, argument: str, low: float, high: float = math.inf) -> A
     return number
 
 
-def _text(value: Any, argument: str) -> str | None:
+def as_text(value: Any, argument: str) -> str | None:
+    """Text, or None for NULL. TypeError for a blob."""
     if isinstance(value, bytes):
         raise TypeError(f"{argument} must be text, not a blob")
     return value if value is None or isinstance(value, str) else str(value)
@@ -64,15 +65,9 @@ def _moment(now: Any) -> Any:
     """The time to reckon from: `now` as given, else the clock. ValueError if it is unreadable."""
     if now is None or now == "":
         return time.time()
-    if not (_is_time(now) if type(now) is str else parse_time(now) is not None):
+    if parse_time(now) is None:
         raise ValueError(f"now must be a time, not {now!r}")
     return now
-
-
-@lru_cache(maxsize=256)
-def _is_time(text: str) -> bool:
-    # the same one for every row of a statement
-    return parse_time(text) is not None
 
 
 def norm(value: Any, low: Any, high: Any) -> float | None:
@@ -90,7 +85,7 @@ def fused_base(cosine_sim: Any, coverage: Any) -> float:
 def coverage(query: Any, name: Any, content: Any, terms: Any) -> float | None:
     if query is None or name is None or terms is None:
         return None
-    return text.coverage(str(query), str(name), _text(content, "content"), _terms(str(terms)))
+    return text.coverage(str(query), str(name), as_text(content, "content"), _terms(str(terms)))
 
 
 @lru_cache(maxsize=64)
@@ -104,15 +99,16 @@ def idf(frequency: Any, rows: Any) -> float | None:
     return None if number is None else scoring.idf(number, _number(rows, "rows"))
 
 
-def arg(value: Any, default: Any) -> Any:
+def arg(value: Any, default: Any, least: Any = None) -> Any:
     if value is None or value == "":
         return default
+    low = -math.inf if least is None else least
     if isinstance(default, int):
-        number = _number(value, "value")
+        number = _bounded(value, "value", low)
         if number != int(number):
             raise ValueError(f"value must be a whole number, not {value!r}")
         return int(number)
-    return _number(value, "value") if isinstance(default, float) else value
+    return _bounded(value, "value", low) if isinstance(default, float) else value
 
 
 def limbic_score(
@@ -208,18 +204,17 @@ def cooc_term(
     unknown: Any = None,
 ) -> float | None:
     count = _number(co_count, "co_count")
-    moment, options = _cooc_options(_moment(now), lambda_hourly, floor, unknown)
+    options = _cooc_options(lambda_hourly, floor, unknown)
+    moment = _moment(now)
     if count is None:
         return None
     return scoring.cooc_term(count, hours_since(last_co, moment), **options)
 
 
 @lru_cache(maxsize=64)
-def _cooc_options(
-    now: Any, lambda_hourly: Any, floor: Any, unknown: Any
-) -> tuple[float | None, dict[str, Any]]:
+def _cooc_options(lambda_hourly: Any, floor: Any, unknown: Any) -> dict[str, float | None]:
     # the same ones for every pair of a statement
-    return parse_time(now), {
+    return {
         "lambda_hourly": _bounded(lambda_hourly, "lambda_hourly", 0),
         "floor": _bounded(floor, "floor", 0, 1),
         "unknown": _bounded(unknown, "unknown", 0, 1),
@@ -263,18 +258,18 @@ def blend(strategy: Any, base: Any, limbic_norm: Any) -> float | None:
 
 
 def route(query: Any, limit: Any) -> str | None:
-    words = _text(query, "query")
+    words = as_text(query, "query")
     number = _number(limit, "limit")
     return None if words is None or number is None else detect_query_type(words, number)
 
 
 def half_life(settings: TypeSettings, entity_type: Any) -> float | None:
-    name = _text(entity_type, "entity_type")
+    name = as_text(entity_type, "entity_type")
     return None if name is None else settings.half_life_days(name)
 
 
 def threshold(find: Callable[[str], int], entity_type: Any) -> int | None:
-    name = _text(entity_type, "entity_type")
+    name = as_text(entity_type, "entity_type")
     return None if name is None else find(name)
 
 
@@ -294,31 +289,31 @@ def unknown(*_arguments: Any) -> None:
 
 
 def embed(embed: Embed | None, content: Any, collection: Any = None) -> bytes | None:
-    words = _text(content, "text")
+    words = as_text(content, "text")
     if embed is None or words is None or not words.strip():
         return None
-    return embed(words, _text(collection, "collection") or None)
+    return embed(words, as_text(collection, "collection") or None)
 
 
 def fts_query(query: Any) -> str | None:
-    words = _text(query, "text")
+    words = as_text(query, "text")
     return None if words is None else text.fts_query(words)
 
 
 def fts_terms(query: Any) -> str | None:
-    words = _text(query, "text")
+    words = as_text(query, "text")
     if words is None:
         return None
     return _json([term._asdict() for term in text.fts_terms(words)])
 
 
 def cjk_runs(query: Any) -> str | None:
-    words = _text(query, "text")
+    words = as_text(query, "text")
     return None if words is None else _json(text.cjk_runs(words))
 
 
 def text_containment(a: Any, b: Any) -> float | None:
-    first, second = _text(a, "a"), _text(b, "b")
+    first, second = as_text(a, "a"), as_text(b, "b")
     return None if first is None or second is None else text.text_containment(first, second)
 
 
@@ -338,7 +333,7 @@ class TopicCount:
         self.contents: list[str] = []
 
     def step(self, content: Any) -> None:
-        words = _text(content, "content")
+        words = as_text(content, "content")
         if words is not None:
             self.contents.append(words)
 
@@ -352,10 +347,10 @@ class TopicClusters(TopicCount):
     """Aggregate: the topics as JSON, with the ids of their observations."""
 
     def step(self, identifier: Any, content: Any) -> None:  # type: ignore[override]
-        words = _text(content, "content")
+        words = as_text(content, "content")
         if words is not None:
             self.ids.append(
-                _text(identifier, "id") if isinstance(identifier, bytes) else identifier
+                as_text(identifier, "id") if isinstance(identifier, bytes) else identifier
             )
             self.contents.append(words)
 

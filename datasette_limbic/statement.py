@@ -9,12 +9,14 @@ short.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote_plus
 
 from . import text_statement
-from .text_statement import NEWEST, Reading, query_file
+from .text_statement import NEWEST, SINCE, Reading, query_file
 
 # Legal in a query string as they are (RFC 3986), so that the link stays short.
 SAFE = "(),*:/!='"
@@ -108,7 +110,8 @@ def build(
 
     ``readable`` keeps lines and comments: for the stored query, which no URL has to carry.
     """
-    counted = shape.cut and shape.text and text is None and not shape.listing
+    counted = (shape.cut or shape.reading.only) and shape.text and text is None
+    counted = counted and not shape.listing
     if shape.listing:
         knn, text = query_file("recent"), NO_TEXT
     if knn is None:
@@ -123,9 +126,9 @@ def build(
         ("/*knn*/", knn.strip()),
         ("/*nearest*/", nearest.strip()),
         ("/*text*/", text.strip()),
+        ("/*terms*/", text_statement.terms(rarest=not shape.vectors)),
         ("/*hits*/", (shape.hits or text_statement.hits(shape)).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
-        ("/*rarest*/", "" if shape.vectors else text_statement.RAREST),
         ("/*pairs*/", query_file("pairs_large" if shape.large_pool else "pairs").strip()),
         ("/*cut*/", text_statement.cut(shape)),
         ("/*texts*/", CUT_COUNT if counted else ""),
@@ -154,12 +157,18 @@ def _break(match: re.Match[str]) -> str:
     return match.group().rstrip() + "\n"
 
 
-def url_query(sql: str, params: dict[str, object]) -> str:
+def values(shape: Shape, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The statement's parameters, of those that a request names."""
+    since = zip(SINCE, shape.reading.since, strict=True) if shape.reading.only else ()
+    return {name: named[name] for name in PARAMETERS if name in named} | dict(since)
+
+
+def url_query(sql: str, params: Mapping[str, object]) -> str:
     """``sql=…&q=…`` for Datasette's SQL page; characters that a query may hold stay readable.
 
     Parameters at their default are left out: Datasette sends '' for them.
     """
-    given = [f"{name}={_quoted(str(params[name]))}" for name in PARAMETERS if name in params]
+    given = [f"{name}={_quoted(str(value))}" for name, value in params.items()]
     return "&".join([f"sql={_quoted(sql)}", *given])
 
 

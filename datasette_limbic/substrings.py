@@ -13,7 +13,7 @@ from typing import Any
 
 from datasette.utils.sqlite import sqlite3
 
-from . import frequency, text
+from . import frequency, sql_values, text
 
 TRIGRAM = 3
 """Characters from which the trigram index finds a run."""
@@ -52,8 +52,10 @@ def sql_parts(of_terms: frequency.Of) -> Callable[..., str]:
     """``limbic_parts(query)`` on a connection: a MATCH expression for the trigram index."""
 
     def found(query: Any) -> str:
-        said = "" if query is None else str(query)
-        terms = text.fts_terms(said)
+        said = sql_values.as_text(query, "query")
+        terms = text.fts_terms(said or "")
+        if said is None or (not terms and not text.cjk_runs(said)):
+            return '""'
         counts = of_terms(tuple(term.tokens for term in terms))
         unknown = [term for term, (count, _) in zip(terms, counts, strict=True) if not count]
         quoted = (part.replace('"', '""') for part in parts(said, unknown))

@@ -6,21 +6,24 @@ Of common words the newest texts alone are read, and of thousands that match the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from . import substrings
+from . import frequency, substrings
 
 if TYPE_CHECKING:
     from .statement import Shape
 
 # Without vectors, the rarest word that there is, however common.
 RAREST = "or total = df"
+# Texts times words that are kept.
+MOST_KEPT = 15 * frequency.COUNTED
+MOST_RATED = 10 * frequency.COUNTED
 # bm25() reads all texts of a word; where there are so many it has next to nothing to say.
 BM25 = "bm25(_limbic_fts, 4.0, 1.0)"
-RATED = f"iif((select sum(df * tokens) from kept) < 100000,\n      {BM25}, 0)"
+RATED = f"iif((select sum(df * tokens) from kept) < {MOST_RATED},\n      {BM25}, 0)"
 PART_RATED = "bm25(_limbic_trigram)"
 UNRATED = "-(select max(idf) from terms)"
 # A phrase of such words is looked for in the newest texts of its rarest one alone: SQLite reads
@@ -29,7 +32,8 @@ UNRATED = "-(select max(idf) from terms)"
 SINGLE = "where rarest is null"
 PHRASE_FROM = """(select rowid from _limbic_fts where _limbic_fts match (
     select ifnull(max('"' || rarest || '"'), '""') from kept)
-  order by rowid desc limit 1 offset (select {places} / ifnull(max(tokens), 1) from kept))"""
+  order by rowid desc limit 1 offset (
+    select {places} / ifnull(max(iif(rarest is null, null, tokens)), 1) from kept))"""
 PHRASE = f"""select rowid, 0 from _limbic_fts
   where _limbic_fts match (
     select ifnull(max(term), '""') from kept where rarest is not null)
@@ -73,21 +77,35 @@ class Reading:
     """Places of one and two characters."""
     only: str = ""
     """Which of the texts are taken; without it all of them are."""
-    words_from: int = 0
-    """The oldest text that is read of those that hold its words, if not all are."""
-    parts_from: int = 0
-    """The same of those that hold a part of a word."""
+    since: tuple[int, int] = field(default=(0, 0), compare=False)
+    """The oldest text that is read of those that hold its words, and of those that hold a part of a
+    word: values of the statement's SINCE; 0 where all are."""
 
 
 NEWEST = Reading(texts=10_000, places=15_000, parts=4_000, short_runs=substrings.MOST_PLACES)
 FURTHER = Reading(texts=12_500, places=25_000, parts=15_000, short_runs=15_000, only=COUNTS)
 FURTHER_OF_TYPE = replace(FURTHER, texts=45_000, only=COUNTS_OF_TYPE)
+SINCE = ("words_since", "parts_since")
+"""Named parameters of a statement that reads further: what they are is found out before, and the
+statement stays the same, which takes long to prepare."""
 
 
 @cache
 def query_file(name: str) -> str:
     """The text of ``queries/NAME.sql``."""
     return (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
+
+
+def terms(*, rarest: bool) -> str:
+    """``terms`` of the query, and those of them that are ``kept``; ``rarest``: one in any case."""
+    sql = query_file("terms").replace("/*rarest*/", RAREST if rarest else "")
+    for mark, most in (
+        ("{counted}", frequency.COUNTED),
+        ("{places}", frequency.MOST_PLACES),
+        ("{rated}", MOST_KEPT),
+    ):
+        sql = sql.replace(mark, str(most))
+    return sql.strip()
 
 
 def hits(shape: Shape) -> str:
@@ -102,11 +120,11 @@ def hits(shape: Shape) -> str:
         # in the second run to read all texts that hold a part would take as long once more
         ("/*part_rated*/", UNRATED if reading.only else PART_RATED),
         ("/*short_runs*/", SHORT_RUNS if shape.unspaced else ""),
-        ("/*of_words*/", _taken(reading, "_limbic_fts.rowid", reading.words_from)),
-        ("/*of_phrase*/", _taken(reading, "_limbic_fts.rowid")),
-        ("/*of_parts*/", _taken(reading, "_limbic_trigram.rowid", reading.parts_from)),
+        ("/*of_words*/", _condition(reading, "_limbic_fts.rowid", SINCE[0])),
+        ("/*of_phrase*/", _condition(reading, "_limbic_fts.rowid")),
+        ("/*of_parts*/", _condition(reading, "_limbic_trigram.rowid", SINCE[1])),
         ("/*of_runs*/", f"where {_only(reading, 'doc')}" if reading.only else ""),
-        ("{texts}", str(NEWEST.texts)),
+        ("{texts}", str(taken(reading))),
         ("{places}", str(reading.places)),
         ("{parts}", str(NEWEST.parts)),
         ("{of_runs}", f", {reading.short_runs}" if reading.only else ""),
@@ -115,10 +133,17 @@ def hits(shape: Shape) -> str:
     return sql
 
 
-def _taken(reading: Reading, doc: str, oldest: int = 0) -> str:
+def _condition(reading: Reading, doc: str, since: str = "") -> str:
     """The condition on which texts are taken, of those from the oldest that is read."""
-    since = f"and {doc} >= {oldest} " if oldest else ""
-    return since + (f"and {_only(reading, doc)}" if reading.only else "")
+    if not reading.only:
+        return ""
+    oldest = f"{doc} >= limbic_arg(:{since}, 0) and " if since else ""
+    return f"and {oldest}{_only(reading, doc)}"
+
+
+def taken(reading: Reading) -> int:
+    """How many texts that hold the words are taken, at most."""
+    return min(reading.texts, FURTHER.texts)
 
 
 def _only(reading: Reading, doc: str) -> str:

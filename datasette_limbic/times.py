@@ -43,12 +43,10 @@ def parse_time(value: object) -> float | None:
     Naive times are UTC. `None`, `''`, NaN, other text and anything outside the years 1 to 9999
     give `None`.
     """
-    if type(value) is str:  # nearly always, and for every row of a search
+    if isinstance(value, str):  # nearly always, and for every row of a search
         return _parse_text(value)
     if value is None:
         return None
-    if isinstance(value, str):
-        return _parse_text(value)
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):

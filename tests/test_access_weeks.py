@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import closing
 from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from datasette_limbic import connection, times
+from datasette_limbic import connection, schema, times
 from datasette_limbic.access_weeks import accesses_by_week, accesses_of
 from datasette_limbic.bounds import LOGGED
 
@@ -173,16 +174,31 @@ def test_many_times_of_every_kind_agree_with_the_parser(conn):
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_the_latest_are_counted_and_since_when_is_said(conn, more):
-    old = ["2020-01-01 10:00:00"] * more
+# Unix seconds of 2026 sort before all of ISO 8601
+@pytest.mark.parametrize("before", ["2020-01-01 10:00:00", "1795514400"])
+def test_the_last_are_counted_and_since_when_is_said(conn, before, more):
+    old = [before] * more
     log(conn, *old, "2025-11-24 10:00:00", *["2026-11-24 10:00:00.123"] * (LOGGED - 1))
     log(conn, "2026-11-25 10:00:00", entity=2)
     found = accesses_of(conn, 1)
-    assert found.count == LOGGED
+    assert (found.count, found.more) == (LOGGED, bool(more))
     assert found.since == ("2025-11-24 10:00:00" if more else None)
     weeks = accesses_by_week(found, now=NOW)
     assert counted(weeks) == {THIS: LOGGED - 1}
     assert weeks["outside_weeks"] == {"earlier": 1, "later": 0, "unreadable": 0}
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_the_last_may_have_no_time(tmp_path, more):
+    with closing(connection.connect(tmp_path / "adopted.db", create=True)) as conn:
+        conn.execute(
+            "create table entity_access_log (id integer primary key, entity_id, entity_name, query,"
+            " accessed_at)"
+        )
+        schema.init(conn)
+        log(conn, "2026-11-24 10:00:00", *[None] * (LOGGED - 1 + more))
+        found = accesses_of(conn, 1)
+    assert (found.count, found.more, found.since) == (LOGGED, more, None)
 
 
 def test_the_log_is_read_by_its_index_alone_up_to_the_bound(conn):

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -107,6 +108,10 @@ def double(number: int) -> int:
     return 2 * number
 
 
+def unpicklable(number: int) -> object:
+    return lambda: number
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -124,6 +129,8 @@ def test_functions_are_called_apart_and_answer_in_their_order():
 def test_what_fails_apart_is_told_in_a_sentence():
     with pytest.raises(apart.Failed, match="ValueError: invalid literal"):
         apart.call(int, "no number")
+    with pytest.raises(apart.Failed, match="unpicklable"):
+        apart.call(unpicklable, 1)
     with pytest.raises(apart.Failed, match="killed"):
         apart.call(kill_itself)
 
@@ -163,6 +170,44 @@ def test_a_small_memory_is_asked_for_what_wordnet_holds_alone(tmp_path, monkeypa
     assert not any("kernel" in text for text in small)
     assert whole == large
     assert whole[:2] == said + read.heldout
+
+
+@pytest.mark.parametrize("size", [300, corpus.WORDNET])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("at", ["texts", "texts are whole", "vectors", "vectors are whole"])
+def test_queries_are_whole_wherever_writing_them_is_stopped(at, kept, size, tmp_path, monkeypatch):
+    """Also those that replace others; then the next run reads, or makes them anew."""
+    rows = numpy.eye(3, 512, dtype="f4")
+    others = [wordnet.Query(f"other {n}", row.tobytes()) for n, row in enumerate(rows[:2])]
+    found = [wordnet.Query(f"query {n}", row.tobytes()) for n, row in enumerate(rows)]
+    path = tmp_path / ("queries.npy" if size == corpus.WORDNET else "queries-small.npy")
+    if kept:
+        wordnet.write_queries(others, path)
+
+    def half_written(self, *_):
+        with self.open("wb") if isinstance(self, Path) else nullcontext(self) as file:
+            file.write(b"[")
+        raise KeyboardInterrupt
+
+    def replaced(self, target, replace=Path.replace):
+        replace(self, target)
+        if Path(target).suffix == (".json" if at.startswith("texts") else ".npy"):
+            raise KeyboardInterrupt
+
+    patched = {
+        "texts": (Path, "write_text", half_written),
+        "vectors": (numpy, "save", half_written),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(*patched.get(at, (Path, "replace", replaced)))
+        with pytest.raises(KeyboardInterrupt):
+            wordnet.write_queries(found, path)
+    assert not list(tmp_path.glob("*.part*"))
+    asked = []
+    monkeypatch.setattr(wordnet, "queries", lambda *given: asked.append(given) or found)
+    read = scale._asked(tmp_path, size)
+    assert [each.text for each in read] == [each.text for each in found]
+    assert bool(asked) == (at != "vectors are whole")
 
 
 @pytest.mark.slow

@@ -88,6 +88,20 @@ def test_a_word_of_the_path_is_no_reason(tmp_path, word):
         assert f"{path} cannot be opened" in str(connection.unusable(path, error))
 
 
+@pytest.mark.parametrize("path", ["data", "a", "e", "database", "full", "locked"])
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        ("file is not a database", "is not a SQLite database"),
+        ("database is locked", "is locked by another program"),
+        ("database disk image is malformed", "is damaged (database disk image is malformed)"),
+        ("database or disk is full", "no room left for"),
+    ],
+)
+def test_a_path_is_no_part_of_what_sqlite_says(path, said, part):
+    assert part in str(connection.unusable(path, sqlite3.DatabaseError(said)))
+
+
 def test_a_full_disk_as_the_system_says_it():
     error = OSError(28, "No space left on device", "m.db")
     assert "no room left for m.db" in str(connection.unusable("m.db", error))

@@ -226,9 +226,10 @@ async def test_the_page_and_its_json(
         f"opened {LOGGED:,}{plus}",
     ):
         assert f"{said} " in f"{text} ", said
-    latest = f"Of its accesses the latest {LOGGED:,} are counted, since 2026-11-20 "
+    latest = f"Of its accesses the last {LOGGED:,} are counted, sorted by time as text, since "
+    latest += "2026-11-20 "
     assert text.count(latest) == (2 if plus else 0)
-    each_way = f"Of its relations {COUNTED:,} each way are counted."
+    each_way = f"Of its relations the first {COUNTED:,} each way are counted."
     assert text.count(each_way) == (2 if plus else 0)
     dated = text_of((await get(datasette, f"{here}/entity/{HUB}?now={NOW}&as_of=2026-11-25")).text)
     assert f"{COUNTED:,}{plus} of {COUNTED:,}{plus} relations" in dated

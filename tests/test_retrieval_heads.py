@@ -25,7 +25,7 @@ def along_few(
     return rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
 
 
-FORCED = {"FROM": 1, "MOST": 99, "MOST_LEFT": 1.1, "_STEP": 1}
+FORCED = {"FROM": 1, "PER_DIMENSION": 0, "MOST": 99, "MOST_LEFT": 1.1, "_STEP": 1}
 """What heads are made of every memory with, and used however little they tell."""
 
 
@@ -33,8 +33,8 @@ def anything(_: int) -> bool:
     return True
 
 
-def product(rows: numpy.ndarray, query: numpy.ndarray) -> numpy.ndarray:
-    return rows @ query
+def product(vector: numpy.ndarray, matrix: numpy.ndarray) -> numpy.ndarray:
+    return vector @ matrix
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_all_of_the_nearest_remain(seed, noise, count, repeated, part, length):
             patch.setattr(heads, name, value)
         made = heads.of(rows, anything)
         assert made is not None
-        left = made.places(rows, query, count, keep, product)
+        left = made.remaining(rows, query, count, keep, product)
     if left is None:  # all of them would be compared first
         assert 4 * count >= len(rows)
         return
@@ -82,7 +82,7 @@ def test_few_remain():
     made = heads.of(rows, anything)
     assert made is not None
     assert made.values.shape == (16, 20_000)
-    left = [len(made.places(rows, row, 30, None, product)) for row in along_few(30, seed=1)]
+    left = [len(made.remaining(rows, row, 30, None, product)) for row in along_few(30, seed=1)]
     assert max(left) < 4_000
     assert numpy.median(left) < 1_000
 
@@ -107,7 +107,7 @@ def test_a_query_that_tells_nothing():
     assert made is not None
     across = numpy.linalg.svd(rows[:200], full_matrices=True)[2][-1].astype("f4")
     assert abs(rows @ across).max() < 1e-4
-    assert made.places(rows, across, 30, None, product) is None
+    assert made.remaining(rows, across, 30, None, product) is None
 
 
 def test_bytes_are_those_that_were_asked_for():
@@ -159,3 +159,39 @@ def test_heads_take_the_room_that_is_left(allowed, fits, tmp_path):
     (matrix,) = retriever.held._kept.values()
     assert (matrix.heads is not None) == fits
     assert matrix.nbytes <= allowed << 20
+
+
+@pytest.mark.parametrize(
+    ("count", "dimension", "made"),
+    [(6_000, 64, True), (6_000, 512, True), (5_000, 512, False), (4_999, 64, False)],
+)
+def test_made_where_it_pays(count, dimension, made, monkeypatch):
+    rows = along_few(count, dimension)
+    assert (heads.of(rows, anything) is not None) == made
+    monkeypatch.setattr(heads, "MOST_DIMENSIONS", dimension - 1)
+    monkeypatch.setattr(numpy.linalg, "eigh", None)  # not even looked for
+    assert heads.of(rows, anything) is None
+
+
+def test_heads_go_first_where_another_file_needs_the_room(tmp_path):
+    """They keep nothing out that fits without them, and no file goes for them."""
+    rows = along_few(7_000)
+    paths = [memory(tmp_path / f"{name}.db", rows) for name in "abc"]
+    retriever, asked = asked_with("memory"), replace(SETTINGS, vectors_in_memory_mb=6)
+    with opened(paths[0], readonly=True) as conn:
+        ask(retriever, conn, rows[0], settings=asked)
+    (first,) = retriever.held._kept.values()
+    assert first.heads is not None
+    assert first.nbytes < 3 << 20
+    for path in paths[1:]:
+        with opened(path, readonly=True) as conn:
+            by_itself = replace(asked, retriever="auto")
+            assert retriever.unusable(conn, by_itself) is None
+            agrees(ask(retriever, conn, rows[1], settings=by_itself), brute(conn, rows[1], 10))
+    kept = list(retriever.held._kept.values())
+    assert len(kept) == 3
+    assert first in kept
+    assert first.heads is None
+    assert sum(matrix.nbytes for matrix in kept) <= 6 << 20
+    with opened(paths[0], readonly=True) as conn:
+        agrees(ask(retriever, conn, rows[2], settings=asked), brute(conn, rows[2], 10))

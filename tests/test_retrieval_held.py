@@ -22,6 +22,14 @@ from datasette_limbic.retrieval.held import Held, file_key
 class Thing:
     nbytes: int
     fresh: bool = True
+    spare: int = 0
+
+    @property
+    def needed(self):
+        return self.nbytes - self.spare
+
+    def shrink(self):
+        self.nbytes, self.spare = self.needed, 0
 
 
 def get(held, key, size, limit=100):
@@ -41,6 +49,26 @@ def test_the_one_used_longest_ago_gives_way():
     assert kept(held, *"abcd") == ["a", "c", "d"]
     get(held, "e", 90)
     assert kept(held, *"abcde") == ["e"]
+
+
+def test_what_can_be_spared_goes_first():
+    held = Held()
+    things = [held.get(key, lambda t: t.fresh, lambda: Thing(40, spare=20), 100) for key in "ab"]
+    assert held.has_room("c", 60, 100)
+    assert not held.has_room("c", 61, 100)
+    get(held, "c", 35)
+    assert kept(held, *"abc") == ["a", "b", "c"]
+    assert [thing.nbytes for thing in things] == [20, 40]
+    get(held, "d", 80)
+    assert kept(held, *"abcd") == ["d"]
+
+
+def test_room_beside_all_is_less_than_beside_what_is_in_use(monkeypatch):
+    held = Held()
+    get(held, "a", 60)
+    monkeypatch.setattr(module, "IN_USE_S", -1.0)
+    assert held.has_room("b", 50, 100)
+    assert not held.has_room("b", 50, 100, idle=True)
 
 
 def test_one_alone_may_be_larger():

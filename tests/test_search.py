@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from datasette.utils.sqlite import sqlite3
 
-from datasette_limbic import connection, embedding, entity, schema, search, statement
+from datasette_limbic import connection, embedding, entity, further, schema, search, statement
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, NotAMemory, QueryTooLong
 from datasette_limbic.sync import sync
@@ -298,6 +301,35 @@ def test_a_knn_over_its_time_limit_gives_way_to_text(conn, monkeypatch):
     )
     assert "took over 50 ms" in answer["degraded"]
     assert names(answer)[0] == "Una cola en PostgreSQL"
+
+
+@pytest.mark.parametrize("said", ["interrupted", "database is locked"])
+def test_a_second_run_that_takes_too_long_leaves_the_first(conn, monkeypatch, said):
+    rows, needed = search._rows, further.needed
+    whole = search.search(conn, "geocoder outage", now=NOW)
+    runs = []
+
+    def run(*given: Any) -> Any:
+        runs.append(given)
+        if len(runs) > 1:
+            raise sqlite3.OperationalError(said)
+        return rows(*given)
+
+    def once_more(conn: Any, request: Any, shape: Any, rows: Any) -> Any:
+        assert needed(conn, request, shape, rows) is None
+        return further.Further(replace(shape, cut=False), None, 10)
+
+    monkeypatch.setattr(search, "_rows", run)
+    monkeypatch.setattr(further, "needed", once_more)
+    if said == "interrupted":
+        answer = search.search(conn, "geocoder outage", now=NOW)
+        assert answer["results"] == whole["results"]
+        assert answer["sql_url"] == whole["sql_url"]
+        assert answer["degraded"] == "not all texts that match could be looked at in time"
+    else:
+        with pytest.raises(sqlite3.OperationalError, match=said):
+            search.search(conn, "geocoder outage", now=NOW)
+    assert len(runs) == 2
 
 
 def test_a_stale_index_does_not_hide_what_the_text_knows(conn):

@@ -103,7 +103,8 @@ DONE: dict[str, Callable[[Any], Any]] = {
     },
     **{
         f"partners of {id} in its picture": lambda conn, id=id: conn.execute(
-            neighbourhood.statement("often"), {"focus": id, "archived": 0, "limit": 6}
+            neighbourhood.statement("often"),
+            {"focus": id, "archived": 0, "limit": 6, "counted": 5000},
         ).fetchall()
         for id in OF_PAIRS
     },

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from datasette.utils.sqlite import sqlite3
 
+from datasette_limbic import scoring
 from datasette_limbic.scoring import EXPANSION_FACTOR, Parameters, rank_hybrid_candidates
 from datasette_limbic.sql_functions import FUNCTIONS, register
 from datasette_limbic.times import parse_time, to_sql
@@ -257,6 +258,8 @@ def test_values(conn, sql, expected):
         ("cooc_term('many', null)", "cooc_term(): co_count must be a number, not 'many'"),
         ("cooc_term(1, null, 'x')", "cooc_term(): now must be a time, not 'x'"),
         ("cooc_term(1, null, '', -1)", "cooc_term(): lambda_hourly must be 0 or more, not -1"),
+        ("limbic_arg(-1, 2.0, 0)", "limbic_arg(): value must be 0 or more, not -1"),
+        ("limbic_arg('0', 1, 1)", "limbic_arg(): value must be 1 or more, not '0'"),
         ("topic_count(x'00')", "topic_count(): content must be text, not a blob"),
     ],
 )
@@ -267,6 +270,17 @@ def test_wrong_use_raises_and_is_logged(conn, caplog, sql, message):
     ):
         conn.execute(f"select {sql}").fetchone()
     assert message in caplog.text
+
+
+@pytest.mark.parametrize("year", [1970, 2026, 5137, 5138, 5200, 9999])
+def test_time_runs_the_same_in_every_year(conn, year):
+    """Seconds of a far moment are as many digits as milliseconds of a near one."""
+    fresh, old = f"{year}-06-01 00:00:00", "1970-01-01 00:00:00"
+    for then, hours in ((fresh, 0.0), (old, (parse_time(fresh) - parse_time(old)) / 3600)):
+        expected = scoring.cooc_term(3, hours)
+        for sql in ("cooc_term(3, ?, ?)", "cooc_boost(3, ?, ?)"):
+            [found] = conn.execute(f"select {sql}", [then, fresh]).fetchone()
+            assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

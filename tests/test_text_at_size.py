@@ -369,6 +369,33 @@ def test_a_phrase_of_common_words_is_looked_for_in_the_newest_texts(many_common)
     assert answer["reason"] == "none of the texts that were looked at matches"
 
 
+def test_a_phrase_without_texts_leaves_that_of_a_common_one_as_far(many_common):
+    def oldest(query: str) -> Any:
+        values = dict.fromkeys(statement.PARAMETERS, "") | {"q": query}
+        return many_common.execute(further.oldest_read(Shape(vectors=False)), values).fetchone()[1]
+
+    assert oldest("w2-w1 q1-q2-q3-q4-q5-q6-q7-q8") == oldest("w2-w1") == 2 * 4_500
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_word_counts_beside_a_phrase_that_is_too_much(many_common, monkeypatch, vectors):
+    monkeypatch.setattr(frequency, "PASSED_OVER", 1)
+    monkeypatch.setattr(frequency, "MOST_PLACES", 1)
+    statement.build.cache_clear()
+    sql = statement.build(Shape(vectors=vectors)).partition("hits as materialized")[0]
+    values = dict.fromkeys(statement.PARAMETERS, "") | {"q": "w1-number77 rare3"}
+    kept = many_common.execute(f"{sql.rstrip().rstrip(',')} select term from kept", values)
+    assert '"rare3"' in {row[0] for row in kept}
+    statement.build.cache_clear()
+
+
+def test_a_query_is_text(many_common):
+    of = frequency.remembering(many_common)
+    for function in (frequency.sql_frequencies(many_common, of), substrings.sql_parts(of)):
+        with pytest.raises(TypeError, match="query must be text, not a blob"):
+            function(b"w1")
+
+
 def test_the_second_run_reads_so_many_texts_and_no_more(layered, monkeypatch):
     """As many steps as texts, and nothing is rated that does not count."""
 
@@ -477,6 +504,8 @@ def test_older_texts_are_found_where_the_newest_are_archived(layered):
 def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query, said):
     reading = replace(text_statement.FURTHER, texts=5000, places=5000, parts=5000, short_runs=5000)
     monkeypatch.setattr(further, "FURTHER", reading)
+    of_type = replace(reading, only=text_statement.COUNTS_OF_TYPE)
+    monkeypatch.setattr(further, "FURTHER_OF_TYPE", of_type)
     # they did not hold then
     given = {"type": "New", "as_of": "2025-06-30"}
     answer = search.search(layered, query, mode="text", now=NOW, **given)
@@ -549,4 +578,80 @@ def test_a_file_without_the_index_of_short_runs_says_so(tmp_path: Path):
     assert "limbic init" not in str(
         search.search(conn, "東京タワー", mode="text", now=NOW)["degraded"]
     )
+    conn.close()
+
+
+def made(folder: Path, entities: list[tuple[str, str]], observations: list[tuple[int, str]]) -> Any:
+    """A memory of these (name, type) and (entity, text), without vectors."""
+    conn = connection.connect(empty_memory(folder / "memory.db"))
+    with conn:
+        schema.drop_triggers(conn)
+        conn.executemany("insert into entities(name, entity_type) values (?, ?)", entities)
+        conn.executemany("insert into observations(entity_id, content) values (?, ?)", observations)
+        schema.fill_indexes(conn)
+        conn.execute("delete from limbic_stale")
+        schema.create_triggers(conn)
+    return conn
+
+
+@pytest.mark.parametrize("given", [{}, {"type": "Note"}])
+@pytest.mark.parametrize("of_one", [9_000, 11_000, 13_000])
+def test_what_one_entity_has_most_of_hides_nobody_in_silence(tmp_path: Path, of_one, given):
+    names = [(f"deploy {i}", "Note") for i in range(500)] + [("long", "Note")]
+    conn = made(tmp_path, names, [(501, f"deploy {i}") for i in range(of_one)])
+    answer = search.search(conn, "deploy", mode="text", now=NOW, **given)
+    assert answer["candidates"] == 30 or answer["degraded"]
+    assert (answer["candidates"] == 30) == (of_one < 12_000)
+    conn.close()
+
+
+def test_of_a_type_parts_are_rated(tmp_path: Path):
+    """They are all looked at in the first run: there is nothing to look at again."""
+    both = [(f"one {i}", "Rare") for i in range(20)]
+    held = [(i, "数据管理 用户身份" if i > 10 else "数据管理") for i in range(1, 21)]
+    conn = made(tmp_path, both + [(f"数据管理 {i}", "Note") for i in range(2_200)], held)
+    answer = search.search(conn, "数据管理 用户身份", mode="text", type="Rare", now=NOW)
+    assert {row["id"] for row in answer["results"]} == set(range(11, 21))
+    assert {row["coverage"] for row in answer["results"]} == {1.0}
+    assert (answer["confident"], answer["degraded"]) == (True, None)
+    conn.close()
+
+
+def test_many_places_may_be_few_texts(tmp_path: Path):
+    names = [(f"thing {i}", "Old" if i <= 300 else "New") for i in range(1, 601)]
+    held = [(i, "的" * 42) for i in range(1, 601)]
+    conn = made(tmp_path, names, held)
+    for entity_type in ("Old", "New"):
+        answer = search.search(conn, "的", mode="text", type=entity_type, now=NOW)
+        assert answer["candidates"] == 30 or answer["degraded"]
+    conn.close()
+
+
+def test_beside_vectors_it_is_said_what_was_not_looked_at(tmp_path: Path):
+    names = [(f"数据管理 {i}", "Old" if i < 40 else "New") for i in range(4_300)]
+    conn = made(tmp_path, names, [])
+    request = parse({"q": "数据管理", "type": "Old", "now": NOW}, Settings())
+    for by_type in (False, True):
+        found = further.needed(conn, request, Shape(by_type=by_type), [])
+        assert found is not None
+        assert "only the newest 4,000" in found.left_out
+    conn.close()
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_a_frequency_in_any_encoding(tmp_path: Path, encoding):
+    path = tmp_path / "memory.db"
+    conn = connection.connect(path, create=True)
+    conn.execute(f"pragma encoding = '{encoding}'")
+    schema.init(conn)
+    assert conn.execute("pragma encoding").fetchone() == (encoding,)
+    with conn:
+        conn.executemany(
+            "insert into entities(name) values (?)",
+            [(f"ñandú everywhere {i}",) for i in range(20_000)],
+        )
+        conn.execute("insert into _limbic_fts(_limbic_fts) values ('optimize')")
+    for word in ("ñandú", "everywhere"):
+        assert frequency._pages(conn, text.fts_tokens(word)) == {text.fts_tokens(word)[0]: 15}
+        assert frequency_of(conn, text.fts_tokens(word)) > 10_000
     conn.close()

@@ -17,6 +17,7 @@ from actions_helpers import (
     BOREALIS,
     LIKE,
     MODEL,
+    TWIN,
     acted_fixture,  # noqa: F401
     acted_master_fixture,  # noqa: F401
     assert_settled,
@@ -43,7 +44,7 @@ from view_helpers import (
     write,
 )
 
-from datasette_limbic import connection, permissions
+from datasette_limbic import actions, connection, permissions
 from datasette_limbic.actions import kinds
 from datasette_limbic.actions.acting import Action, act
 from datasette_limbic.errors import Busy, NotRecorded
@@ -235,6 +236,28 @@ async def test_long_lists_are_cut(
     monkeypatch.setattr(diff_display, "SHOWN_IN_ALL", 1)
     detail = await get(datasette, f"{base(acted)}/changes/1")
     assert "and 5 more: the JSON has them all" in said(detail)
+
+
+async def test_what_a_preview_leaves_out_is_counted_on_its_page(
+    acted: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasette = editing_datasette(make_datasette, acted)
+    given = ARGUMENTS["merge_entities"][1]
+    whole = await submit(datasette, acted, "merge_entities", arguments_of(given))
+    monkeypatch.setattr(actions.acting, "MOST", 0)
+    bounded = await submit(datasette, acted, "merge_entities", arguments_of(given))
+    heading = re.compile(r'<h3 id="limbic-diff-.*?</h3>')
+    sizes = [re.findall(r">(\d+)<", found)[0] for found in heading.findall(whole.text)]
+    assert heading.findall(bounded.text) == heading.findall(whole.text)
+    assert len(sizes) > 3
+    assert re.findall(r"\band (\d+) more\b", said(bounded)) == sizes
+    answer = await post_json(
+        datasette, url(acted, "merge_entities"), {**given, "dry_run": True}, actor=AGENT
+    )
+    diff = answer["diff"]
+    assert diff["rows"] == []
+    moved = [(each["from"], each["to"]) for each in diff["left_out"] if each["what"] == "moved"]
+    assert (TWIN, ATLAS) in moved
 
 
 async def test_thousands_of_ids_fit(acted: Path, make_datasette: Any) -> None:

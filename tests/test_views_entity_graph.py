@@ -65,6 +65,7 @@ async def test_json_and_page_say_the_same(demo_db: Path, make_datasette: Any) ->
     assert set(body) == {
         "ok", "focus", "hops", "relation", "co_occurrence", "archived", "limit", "nodes", "edges",
         "left_out", "at_least", "edges_left_out", "relation_types",
+        "relation_types_at_least",
     }  # fmt: skip
     assert (body["focus"], body["hops"], body["left_out"]) == (number, 2, 0)
     assert {node["distance"] for node in body["nodes"]} == {0, 1, 2}

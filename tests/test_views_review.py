@@ -44,10 +44,10 @@ from view_helpers import (
 )
 
 from datasette_limbic import connection, permissions
-from datasette_limbic.actions import log
+from datasette_limbic.actions import acting, log
 from datasette_limbic.actions.acting import act
 from datasette_limbic.insights import deciding
-from datasette_limbic.views import reflecting
+from datasette_limbic.views import diff_display, reflecting
 from datasette_limbic.views.tabs import REVIEW_TABLES
 
 pytestmark = pytest.mark.slow  # the pages are no other on another Python
@@ -356,6 +356,27 @@ async def test_another_choice_is_shown_before_it_is_done(
     answer = await send(datasette, review(queued, number), {**fields, "decision": "approve"})
     assert where(answer)[1] == {"done": ["1"]}
     assert rows(queued, sql) == [(1,)]
+
+
+async def test_what_a_proposal_leaves_out_is_not_said_to_be_in_its_json(
+    queued: Path, make_datasette: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diff_display, "SHOWN", 2)
+    datasette = editing_datasette(make_datasette, queued)
+    path = review(queued, ids(queued)["split"])
+    rows_of = json.loads(await look(datasette, f"{path}.json"))["answer"]["diff"]["rows"]
+    kinds = [(row["table"], row["what"]) for row in rows_of]
+    moved = kinds.index(("observations", "moved"))
+    assert "more: the JSON has them all" in words(await look(datasette, path))
+    for listed, says in ((3, "the JSON has 1 of them"), (5, "the JSON has 3 of them"), (1, None)):
+        monkeypatch.setattr(acting, "MOST", moved + listed)
+        html = words(await look(datasette, path))
+        more = html.partition("Moved observations")[2].partition("and ")[2][:40]
+        assert "has them all" not in more
+        assert (says or "more") in more
+        assert ("JSON" in more) == bool(says)
+        left = json.loads(await look(datasette, f"{path}.json"))["answer"]["diff"]["left_out"]
+        assert sum(each["count"] for each in left) == len(rows_of) - moved - listed
 
 
 async def test_a_dismissal_its_note_and_opening_again(queued: Path, make_datasette: Any) -> None:

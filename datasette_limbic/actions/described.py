@@ -74,6 +74,8 @@ def _names(conn: sqlite3.Connection, found: Mapping[str, Any]) -> dict[str, Any]
             for column in _NAMING
             if isinstance(image.get(column), int)
         )
+    for each in found.get("left_out", ()):
+        wanted.update(end for end in (each["from"], each["to"]) if isinstance(end, int))
     there = rows.of(conn, "entities", "id", sorted(wanted))
     now = {str(key[0]): row["name"] for key, row in there.items()}
     result: dict[str, Any] = plain({**now, **known})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..actions.diff import missing
+from ..actions.diff import Group, Kind, groups
 from ..actions.model import MOVES
 from ..actions.rows import words
 from ..text import counted
@@ -19,23 +19,14 @@ _OBSERVATIONS = {"created": " in {0}", "removed": " of {0}", "changed": " of {0}
 
 def lines(found: Mapping[str, Any], names: Names) -> Iterator[str]:
     """A diff with ``names``, as of ``described``, for people: in groups, counted."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    last: dict[tuple[str, str], str] = {}
-    for row in found["rows"]:
-        group = (row["what"], row["table"], _where(row, names))
-        groups.setdefault(group, []).append(_row(row, names))
-        last[row["table"], row["what"]] = group[2]
-    left_out = missing(found)
-    for (what, table, where), rows in groups.items():
-        # the last of a kind stands for those that the diff has no row of
-        beyond = left_out.get((table, what), 0) if where == last[table, what] else 0
-        size = len(rows) + beyond
-        yield f"\n{what.capitalize()}: {counted(size, *words(table))}{where}"
-        yield from rows[:MOST]
-        if size > MOST:
-            has = f"{len(rows):,} of them" if beyond else "them all"
-            yield f"  … and {size - MOST:,} more: --json has {has}"
-    shown = {row["table"] for row in found["rows"]}
+    made = groups(found)
+    for group in made:
+        table, what = group.kind.table, group.kind.what
+        said = counted(group.size, *words(table))
+        yield f"\n{what.capitalize()}: {said}{_where(group.kind, names)}"
+        yield from (_row(row, names) for row in group.rows[:MOST])
+        yield from _more(group)
+    shown = {group.kind.table for group in made}
     besides = [
         f"{counted(number, *words(table))} {what}"
         for table, counts in found["counts"].items()
@@ -45,18 +36,26 @@ def lines(found: Mapping[str, Any], names: Names) -> Iterator[str]:
     ]
     if besides:
         yield f"\nWhat follows from it: {', '.join(besides)}"
-    if not groups and not besides:
+    if not made and not besides:
         yield "\nNo row changes."
 
 
-def _where(row: Mapping[str, Any], names: Names) -> str:
+def _more(group: Group) -> Iterator[str]:
+    """How many are not shown, and how many of these the JSON has."""
+    listed = len(group.rows[MOST:])
+    has = "them all" if not group.left_out else f"{listed:,} of them" if listed else "none of them"
+    if listed or group.left_out:
+        yield f"  … and {listed + group.left_out:,} more: --json has {has}"
+
+
+def _where(kind: Kind, names: Names) -> str:
     """Of which entity, for a group of observations."""
-    if row["table"] != "observations":
+    if kind.table != "observations":
         return ""
-    was, becomes = (_entity(names, side) for side in (_was(row), _becomes(row)))
-    if row["what"] == "moved":
+    was, becomes = _named(names, kind.source), _named(names, kind.target)
+    if kind.what == "moved":
         return f" from {was} to {becomes}"
-    return _OBSERVATIONS[row["what"]].format(was if row["what"] == "removed" else becomes)
+    return _OBSERVATIONS[kind.what].format(was if kind.what == "removed" else becomes)
 
 
 def _was(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +69,10 @@ def _becomes(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _entity(names: Names, row: Mapping[str, Any], column: str = "entity_id") -> str:
-    number = row.get(column)
+    return _named(names, row.get(column))
+
+
+def _named(names: Names, number: Any) -> str:
     name = names.get(str(number))
     if name is not None:
         return quoted(name)

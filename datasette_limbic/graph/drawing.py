@@ -224,13 +224,16 @@ def _title(node: Node, name: str, by_links: bool) -> str:
             "n": f"{node.members:,}"
         }
         return f"{name} · {count} · {kind}"
-    relations = ngettext("%(n)s relation", "%(n)s relations", node.relations) % {
-        "n": f"{node.relations:,}"
-    }
+    relations = ngettext("%(n)s relation", "%(n)s relations", node.relations) % {"n": _least(node)}
     importance = _("importance %(n)s") % {"n": f"{node.importance:.2f}"}
     parts = (name, kind, relations) if by_links else (name, kind, importance, relations)
     said = " · ".join(parts)
     return f"{said} · {_('archived')}" if node.archived else said
+
+
+def _least(node: Node) -> str:
+    """How many relations a node has, with a plus where it has at least so many."""
+    return f"{node.relations:,}" + ("+" if node.at_least else "")
 
 
 def _said(edge: Edge) -> str:
@@ -272,6 +275,8 @@ def _desc(graph: Graph, nodes: list[Node], edges: list[Edge], names: dict[int, s
             else _("%(n)s more are left out.")
         )
         said += " " + what % {"n": f"{graph.left_out:,}"}
+    elif graph.at_least:
+        said += " " + _("More are left out.")
     return said + " " + _("The table below says the same.")
 
 
@@ -286,6 +291,7 @@ def _rows(nodes: list[Node], names: dict[int, str]) -> list[dict[str, Any]]:
             "type": short_line(node.entity_type, MAX_IN_EDGE) or _("no type"),
             "importance": node.importance,
             "relations": node.relations,
+            "at_least": node.at_least,
             "members": node.members,
             "archived": node.archived,
         }

@@ -11,7 +11,8 @@ class Node:
     """An entity, or a community of ``members`` entities.
 
     ``importance`` is from 0 to 1 and becomes the size; ``url`` is where the node leads;
-    ``distance`` is how many steps it is from the focus, ``relations`` how many it has that hold.
+    ``distance`` is how many steps it is from the focus, ``relations`` how many it has that hold:
+    at least so many where ``at_least`` says that not all were counted.
     """
 
     id: int
@@ -24,6 +25,7 @@ class Node:
     url: str = ""
     distance: int = 0
     relations: int = 0
+    at_least: bool = False
 
 
 @dataclass(frozen=True)

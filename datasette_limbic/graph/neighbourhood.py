@@ -19,7 +19,7 @@ from typing import Any
 from datasette.utils.sqlite import sqlite3
 
 from .. import schema, scoring, times
-from ..bounds import COUNTED, first, upto
+from ..bounds import COUNTED, LOOKED_AT, first, first_of, upto
 from ..config import Settings
 from ..errors import BadParameter, UnknownEntity
 from ..reports.queries import current
@@ -41,7 +41,10 @@ MOST_EDGES = 80
 PAIRS_PER_NODE = 0.3
 """Dashed lines drawn, for each node: the strongest."""
 _PART = re.compile(r"^-- (\w+): ", re.M)
-_FILLED = re.compile(r"\{(begun|current|first_out|first_in|more):([:\w.]+)\}")
+_FILLED = re.compile(
+    r"\{(begun|current|first_out|first_in|asked_out|asked_in|more|more_looked_at):([:\w.]+)\}"
+)
+_ASKED = "relation_type in (select value from json_each(:types))"
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,12 @@ class RelationType:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """The picture, and what its filter offers: types of the relations of its focus."""
+    """The picture, and what its filter offers: types of the relations of its focus; of these at
+    least so many, and perhaps others, where ``types_at_least`` says that not all were counted."""
 
     graph: Graph
     relation_types: tuple[RelationType, ...]
+    types_at_least: bool
     name: str
     archived: bool
 
@@ -94,7 +99,7 @@ def neighbourhood(
     }
     room = limit - 1
     partners = _partners(conn, args, min(PARTNERS, room)) if co_occurrence else []
-    near_it, total, kinds, cut = _first(conn, args, room)
+    near_it, total, kinds, cut, types_at_least = _first(conn, args, room)
     # what only comes up with it has its place beside the relations, not instead of all of them
     others = [one for one in partners if one not in near_it]
     kept = room if hops == 1 else max(1, round(room * (1 - SECOND_HOP)))
@@ -137,7 +142,7 @@ def neighbourhood(
         edges_left_out=unseen,
         by_links=by_links,
     )
-    return Neighbourhood(graph, kinds, found.name, found.archived)
+    return Neighbourhood(graph, kinds, types_at_least, found.name, found.archived)
 
 
 @cache
@@ -150,49 +155,59 @@ def statement(part: str) -> str:
 
 def _fill(match: re.Match[str]) -> str:
     """Of a relation, whether it holds at ``:now``, as the reports have it, or has begun by then. Of
-    an entity, its first relations of one way, and whether it has more than those of either."""
+    an entity, its first relations of one way, or the first of the types that are asked for, and
+    whether it has more than those of either."""
     kind, name = match.groups()
     if kind == "begun":
         begins = f"{name}.valid_from"
         return f"({begins} is null or coalesce(datetime({begins}) <= datetime(:now), 1))"
-    if kind == "more":
-        ends = ("from_entity", "to_entity")
-        counts = (upto(f"select 1 from relations where {end} = {name}") for end in ends)
-        return f"max({', '.join(counts)}) > {COUNTED}"
     return {
         "current": lambda: current(name, ":now"),
         "first_out": lambda: first("out", name),
         "first_in": lambda: first("in", name),
+        # one more tells that there are others
+        "asked_out": lambda: first_of("out", name, _ASKED, COUNTED + 1),
+        "asked_in": lambda: first_of("in", name, _ASKED, COUNTED + 1),
+        "more": lambda: _has_more(name, COUNTED),
+        "more_looked_at": lambda: _has_more(name, LOOKED_AT),
     }[kind]()
+
+
+def _has_more(entity: str, most: int) -> str:
+    """SQL: whether an entity has more relations than ``most`` of either way."""
+    ends = ("from_entity", "to_entity")
+    counts = (upto(f"select 1 from relations where {end} = {entity}", most) for end in ends)
+    return f"max({', '.join(counts)}) > {most}"
 
 
 def _first(
     conn: sqlite3.Connection, args: Mapping[str, Any], limit: int
-) -> tuple[list[int], int, tuple[RelationType, ...], bool]:
+) -> tuple[list[int], int, tuple[RelationType, ...], bool, bool]:
     """The most accessed neighbours, how many there are, the types of the relations, and whether
-    there are more than were looked at."""
-    nodes, total, kinds, more = [], 0, [], False
-    for part, node, kind, n in conn.execute(statement("near"), {**args, "limit": limit}):
+    there are more neighbours and more relations than were looked at."""
+    nodes, total, kinds = [], 0, []
+    more: dict[str, bool] = {}
+    asked = {**args, "limit": limit, "counted": COUNTED}
+    for part, node, kind, n in conn.execute(statement("near"), asked):
         if part == "neighbour":
             nodes.append(node)
             total = n
-        elif part == "more":
-            more = bool(n)
+        elif part != "type":
+            more[part] = bool(n)
         elif "\ufffd" not in kind:  # what is no UTF-8 could not be asked for
             kinds.append(RelationType(kind, n))
     if not limit:
         # no row, no count: that of a picture of one node is asked for with one more
         total = _first(conn, args, 1)[1]
-    return nodes, total, tuple(kinds), more
+    cut = more["more asked"] if args["types"] else more["more"]
+    return nodes, total, tuple(kinds), cut, more["more"]
 
 
 def _partners(conn: sqlite3.Connection, args: Mapping[str, Any], limit: int) -> list[int]:
-    asked = {**args, "limit": limit}
-    found = conn.execute(statement("often"), asked).fetchall()
-    # a count that is no number sorts where it should not
-    often = [row[0] for row in found] if all(is_count for _, is_count in found) else []
+    asked = {**args, "limit": limit, "counted": COUNTED}
+    often = [row[0] for row in conn.execute(statement("often"), asked)]
     if len(often) < limit:
-        others = conn.execute(statement("partners"), {**asked, "counted": COUNTED})
+        others = conn.execute(statement("partners"), asked)
         often += [row[0] for row in others if row[0] not in often]
     return often[:limit]
 
@@ -218,7 +233,7 @@ def _nodes(
     p = settings.parameters()
     rows = conn.execute(statement("nodes"), {**args, "shown": json.dumps(list(distance))})
     nodes = []
-    for number, name, kind, archived_at, accesses, relations, degree in rows:
+    for number, name, kind, archived_at, accesses, relations, at_least, degree in rows:
         importance = scoring.compute_importance(
             accesses, most, degree, beta_deg=p.beta_deg, d_max=p.d_max
         )
@@ -231,6 +246,7 @@ def _nodes(
                 archived=archived_at is not None,
                 distance=distance[number],
                 relations=relations,
+                at_least=bool(at_least),
             )
         )
     return nodes

@@ -1,18 +1,4 @@
--- the terms of the query
-terms as materialized (
-  select value ->> 0 as term, value ->> 1 as df, value ->> 2 as idf, value ->> 3 as places,
-    value ->> 4 as tokens, value ->> 5 as rarest, key as pos
-  from json_each(limbic_frequencies(:q)) limit -1
-),
--- the rarest, while their document frequencies add up to 10,000, or to fewer of very many words,
--- since each makes it longer to rate a text; and the places where parts of phrases are looked up to
--- 3,000 (see frequency.py)
-kept as materialized (
-  select * from (select *, sum(df) over (order by df, pos) as total,
-    row_number() over (order by df, pos) as words,
-    sum(places) over (order by df, pos) as looked_up from terms)
-  where total <= 10000 and total * words <= 150000 and looked_up <= 3000 /*rarest*/
-),
+/*terms*/,
 /*hits*/,
 -- the name and the best observation count; a long entity does not win by its length. Cut with
 -- room for those that are not live: to test and number them all would cost more

@@ -3,18 +3,29 @@
 -- ends of another kind than a whole number, and of entities that are not there, are left out.
 
 -- near: the neighbours of the focus, most accessed first, behind them the types of its relations
--- that can be asked for, and whether it has more than the first of each way, which are looked at
+-- that can be asked for; and whether it has more than the first of each way, which are looked at, and
+-- more of the types that are asked for than the first of these
 with near as materialized (
-  select to_entity as x, relation_type from {first_out::focus} f cross join relations r on r.id = f.id
+  select to_entity as x, r.relation_type from {first_out::focus} f cross join relations r on r.id = f.id
   where typeof(from_entity) = 'integer' and {begun:r}
   union all
-  select from_entity, relation_type from {first_in::focus} f cross join relations r on r.id = f.id
+  select from_entity, r.relation_type from {first_in::focus} f cross join relations r on r.id = f.id
   where from_entity <> :focus and typeof(to_entity) = 'integer' and {begun:r}
 ),
+asked_out as materialized (select id from {asked_out::focus} where :types is not null),
+asked_in as materialized (select id from {asked_in::focus} where :types is not null),
+followed as (
+  select x from near where :types is null
+  union all
+  select to_entity from asked_out f cross join relations r on r.id = f.id
+  where typeof(from_entity) = 'integer' and {begun:r}
+  union all
+  select from_entity from asked_in f cross join relations r on r.id = f.id
+  where typeof(to_entity) = 'integer' and {begun:r}
+),
 wanted as (
-  select distinct x from near
+  select distinct x from followed
   where x <> :focus and typeof(x) = 'integer' and exists (select 1 from entities h where h.id = x)
-    and (:types is null or relation_type in (select value from json_each(:types)))
     and (:archived or exists (select 1 from entities g where g.id = x and g.archived_at is null))
 ),
 ranked as (
@@ -29,22 +40,33 @@ select * from (select 'type', null, relation_type, count(*) from near
   group by relation_type order by count(*) desc, relation_type limit 100)
 union all
 select 'more', null, null, {more::focus}
+union all
+select 'more asked', null, null, :types is not null and ({more_looked_at::focus}
+  or max((select count(*) from asked_out), (select count(*) from asked_in)) > :counted)
 
 -- often: what comes up together with the focus most often, of what does so more than a few times:
--- by an index, which ends where enough were read
-select id, typeof(co_count) = 'integer' as is_count from (
+-- by an index, which ends where enough were read; texts come after all numbers
+select id from (
   select * from (select entity_b_id as id, co_count, last_co from co_occurrences
-    where entity_a_id = :focus and entity_b_id > :focus and co_count > 3 and typeof(entity_b_id) = 'integer'
+    where entity_a_id = :focus and entity_b_id > :focus and co_count > 3 and co_count < '' and typeof(entity_b_id) = 'integer'
       and exists (select 1 from entities h where h.id = entity_b_id)
       and (:archived or exists (select 1 from entities g where g.id = entity_b_id and g.archived_at is null))
     order by co_count desc, last_co desc, entity_b_id limit :limit)
   union all
   select * from (select entity_a_id as id, co_count, last_co from co_occurrences
-    where entity_b_id = :focus and entity_a_id < :focus and co_count > 3 and typeof(entity_a_id) = 'integer'
+    where entity_b_id = :focus and entity_a_id < :focus and co_count > 3 and co_count < '' and typeof(entity_a_id) = 'integer'
       and exists (select 1 from entities h where h.id = entity_a_id)
       and (:archived or exists (select 1 from entities g where g.id = entity_a_id and g.archived_at is null))
     order by co_count desc, last_co desc, entity_a_id limit :limit)
+  union all
+  select * from (select entity_b_id, co_count, last_co from co_occurrences
+    where entity_a_id = :focus and entity_b_id > :focus and co_count > 3 and co_count >= '' limit :counted)
+  union all
+  select * from (select entity_a_id, co_count, last_co from co_occurrences
+    where entity_b_id = :focus and entity_a_id < :focus and co_count > 3 and co_count >= '' limit :counted)
 )
+where typeof(id) = 'integer' and cast(co_count as integer) > 3 and exists (select 1 from entities h where h.id = id)
+  and (:archived or exists (select 1 from entities g where g.id = id and g.archived_at is null))
 order by cast(co_count as integer) desc, last_co desc, id limit :limit
 
 -- partners: the same of all, as far as they are counted, for where few come up often
@@ -83,7 +105,7 @@ where x <> :focus and typeof(x) = 'integer' and exists (select 1 from entities h
 order by max(0, ifnull(cast(access_count as integer), 0)) desc, x limit :limit
 
 -- nodes: the entities of the picture; relations are those that hold, one to itself once, of the
--- first of each way; degree as the ranking counts it, up to :d_max
+-- first of each way, and whether it has more than these; degree as the ranking counts it, up to :d_max
 select e.id, e.name, e.entity_type, e.archived_at,
   max(0, ifnull(cast(access_count as integer), 0)) as access_count,
   (select count(*) from {first_out:e.id} f cross join relations r on r.id = f.id
@@ -92,6 +114,7 @@ select e.id, e.name, e.entity_type, e.archived_at,
       where from_entity <> e.id
       and typeof(from_entity) = 'integer' and typeof(to_entity) = 'integer' and {current:r})
     as relations,
+  {more:e.id} as at_least,
   (select count(*) from (
     select distinct n.id from (
       select * from (select to_entity as x, valid_to from relations where from_entity = e.id

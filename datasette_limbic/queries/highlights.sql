@@ -6,17 +6,8 @@ held as materialized (
   where ifnull(julianday(valid_to) > julianday(:at), 1)
     and ifnull(julianday(valid_from) <= julianday(:at), 1)
 ),
--- the words that search looked for: rare ones first, while they are in 10,000 texts together
-terms as materialized (
-  select json_extract(t.value, '$.match') as term, key as pos, (
-    select min(ifnull(doc, 0)) from json_each(t.value, '$.tokens') w
-    left join _limbic_fts_vocab v on v.term = w.value) as df
-  from json_each(limbic_fts_terms(:q)) t limit -1
-),
-kept as materialized (
-  select term from (select *, sum(df) over (order by df, pos) as total from terms)
-  where total <= 10000
-),
+-- the words that search looks for beside vectors
+/*terms*/,
 worded as materialized (
   select rowid >> 1 as id, bm25(_limbic_fts, 4.0, 1.0) as score from _limbic_fts
   where _limbic_fts match (select ifnull(group_concat(term, ' OR '), '""') from kept) and rowid & 1

@@ -48,7 +48,7 @@ pool as materialized (
 ),
 /*pairs*/,
 boosts as (
-  select id as x, min(sum(part), limbic_arg(:cooc_cap, 9e999)) as boost
+  select id as x, min(sum(part), limbic_arg(:cooc_cap, 9e999, 0)) as boost
   from (select a as id, part from pairs union all select b, part from pairs) group by id
 ),
 factors as (

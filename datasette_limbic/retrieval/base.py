@@ -61,6 +61,19 @@ class Base:
         return True
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return int(self.ids.nbytes + self.overlay_bytes)
+
+    @property
+    def needed(self) -> int:
+        """Those of them that it cannot do without."""
+        return self.nbytes
+
+    def shrink(self) -> None:
+        """Give back the others."""
+
+    @property
     def overlay_bytes(self) -> int:
         """Bytes of memory of what changed since."""
         logged = self._logged

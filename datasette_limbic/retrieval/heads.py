@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 FROM = 5_000
 """Vectors from which it pays: fewer are compared whole in a millisecond."""
+MOST_DIMENSIONS = 1_024
+"""To find the axes takes the cube of the dimension, in the first search: 2 s of this many."""
+PER_DIMENSION = 10
+"""Vectors for each dimension from which it pays: of fewer a search saves too little for that."""
 TOLD = 0.95
 """Share of the squared lengths that heads hold. Measured on questions that are unlike the vectors,
 of which heads hold less (docs/benchmarks.md): with .86, 40 of 100 vectors remain; with .95, two."""
@@ -60,7 +64,7 @@ class Heads:
         """Bytes of memory."""
         return int(self.axes.nbytes + self.values.nbytes + self.rest.nbytes)
 
-    def places(
+    def remaining(
         self,
         rows: numpy.ndarray,
         query: numpy.ndarray,
@@ -76,7 +80,8 @@ class Heads:
         """
         import numpy
 
-        along = query @ self.axes
+        # not by BLAS, whose threads would wait for those of other searches
+        along = numpy.einsum("i,ij->j", query, self.axes)
         bounds = product(along, self.values)
         if keep is not None:
             bounds[~keep] = -numpy.inf
@@ -99,19 +104,19 @@ def of(rows: numpy.ndarray, fits: Callable[[int], bool]) -> Heads | None:
     import numpy
 
     count, dimension = rows.shape
-    if count < FROM:
+    if count < max(FROM, PER_DIMENSION * dimension) or dimension > MOST_DIMENSIONS:
         return None
-    sample = rows[:: max(1, count // SAMPLE)]
-    values, axes = numpy.linalg.eigh((sample.T @ sample).astype("f8"))
-    told = numpy.cumsum(values[::-1].clip(0))
+    sample = rows[:: -(-count // SAMPLE)]
+    squared, axes = numpy.linalg.eigh((sample.T @ sample).astype("f8"))
+    told = numpy.cumsum(squared[::-1].clip(0))
     size = int(numpy.searchsorted(told, TOLD * told[-1])) + 1
     size = -(-size // _STEP) * _STEP
     if size > MOST * dimension or not fits(4 * (count * (size + 1) + dimension * size)):
         return None
-    found = numpy.ascontiguousarray(axes[:, : -size - 1 : -1], dtype="f4")
-    values = found.T @ rows.T
+    first = numpy.ascontiguousarray(axes[:, : -size - 1 : -1], dtype="f4")
+    values = first.T @ rows.T
     rest = 1.0 - numpy.einsum("ij,ij->j", values, values)
-    return Heads(found, values, numpy.sqrt(numpy.maximum(rest, 0) + _ROUNDING, dtype="f4"))
+    return Heads(first, values, numpy.sqrt(numpy.maximum(rest, 0) + _ROUNDING, dtype="f4"))
 
 
 def products(rows: numpy.ndarray, places: numpy.ndarray, query: numpy.ndarray) -> numpy.ndarray:

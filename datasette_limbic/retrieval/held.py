@@ -26,6 +26,13 @@ class Sized(Protocol):
     def nbytes(self) -> int:
         """Bytes of memory."""
 
+    @property
+    def needed(self) -> int:
+        """Those of them that it cannot do without."""
+
+    def shrink(self) -> None:
+        """Give back the others."""
+
 
 T = TypeVar("T", bound=Sized)
 
@@ -100,15 +107,16 @@ class Held(Generic[T]):
         self._used: dict[Hashable, float] = {}
         self._guard = Lock()
 
-    def has_room(self, key: Hashable, nbytes: int, limit: int) -> bool:
-        """Whether so many bytes more fit under ``key`` beside what was used a moment ago: else two
-        files that fit one by one would be read anew by each search."""
+    def has_room(self, key: Hashable, nbytes: int, limit: int, *, idle: bool = False) -> bool:
+        """Whether so many bytes more fit under ``key`` beside what others need that were used a
+        moment ago, or beside all others (``idle``): else two files that fit one by one would be
+        read anew by each search."""
         now = time.monotonic()
         with self._guard:
             others = sum(
-                found.nbytes
+                found.needed
                 for other, found in self._kept.items()
-                if other != key and now - self._used.get(other, now) < IN_USE_S
+                if other != key and (idle or now - self._used.get(other, now) < IN_USE_S)
             )
         return others + nbytes <= limit
 
@@ -137,7 +145,10 @@ class Held(Generic[T]):
             with self._guard:
                 self._kept[key] = found
                 self._used[key] = time.monotonic()
-                while len(self._kept) > 1 and sum(t.nbytes for t in self._kept.values()) > limit:
+                for other in [*self._kept.values()][:-1]:
+                    if self._takes() > limit:
+                        other.shrink()
+                while len(self._kept) > 1 and self._takes() > limit:
                     self._kept.popitem(last=False)
             return found
 
@@ -150,6 +161,9 @@ class Held(Generic[T]):
         """Keep nothing."""
         with self._guard:
             self._kept.clear()
+
+    def _takes(self) -> int:
+        return sum(found.nbytes for found in self._kept.values())
 
     def _found(self, key: Hashable) -> T | None:
         with self._guard:

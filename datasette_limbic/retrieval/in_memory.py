@@ -38,8 +38,16 @@ class Matrix(Base):
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        found = self.heads.nbytes if self.heads else 0
-        return int(self.rows.nbytes + self.ids.nbytes + found + self.overlay_bytes)
+        return self.needed + (self.heads.nbytes if self.heads else 0)
+
+    @property
+    def needed(self) -> int:
+        """The same without what only makes it faster."""
+        return int(self.rows.nbytes + self.ids.nbytes + self.overlay_bytes)
+
+    def shrink(self) -> None:
+        """Give back what only makes it faster."""
+        self.heads = None
 
     def nearest(self, conn: sqlite3.Connection, wanted: Wanted) -> list[Candidate]:
         """The exact answer."""
@@ -48,7 +56,7 @@ class Matrix(Base):
         query = numpy.frombuffer(wanted.vector, "<f4")
         seen = self.seen(conn)
         keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
-        places = self._left(query, wanted.k, keep)
+        places = self._remaining(query, wanted.k, keep)
         if places is None:
             ids, similar = self.ids, self._product(query, self.rows.T)
             if keep is not None:
@@ -60,10 +68,11 @@ class Matrix(Base):
             numpy.concatenate([ids, found[0]]), numpy.concatenate([similar, found[1]]), wanted.k
         )
 
-    def _left(self, query: Any, count: int, keep: Any) -> Any:
-        if self.heads is None:
+    def _remaining(self, query: Any, count: int, keep: Any) -> Any:
+        short = self.heads  # another thread may need their room meanwhile
+        if short is None:
             return None
-        return self.heads.places(self.rows, query, count, keep, self._product)
+        return short.remaining(self.rows, query, count, keep, self._product)
 
     def _product(self, vector: Any, matrix: Any) -> Any:
         """One search at a time uses all cores. BLAS's threads would wait for those of other
@@ -142,7 +151,8 @@ class Memory(Retriever):
         def load() -> Matrix:
             matrix = read(conn)
             matrix.heads = heads.of(
-                matrix.rows, lambda more: self.held.has_room(key, matrix.nbytes + more, limit)
+                matrix.rows,
+                lambda more: self.held.has_room(key, matrix.nbytes + more, limit, idle=True),
             )
             return matrix
 

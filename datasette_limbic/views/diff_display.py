@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 from ..actions.acting import Action
-from ..actions.diff import missing
+from ..actions.diff import Kind, groups
 from ..actions.rows import words
 from ..i18n import counting, figure, marked, ngettext, npgettext
 from ..i18n import gettext as _
@@ -54,38 +53,33 @@ _SAID = frozenset((
 
 def shown(here: Page, diff: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
     """``counts``, a sentence for each table; ``groups``, each with ``heading``, ``sign``, ``size``,
-    ``rows`` and how many ``more`` there are; ``beside``, what is only counted, in words."""
+    ``rows``, how many ``more`` there are, and how many of these the JSON has (``listed``);
+    ``beside``, what is only counted, in words."""
     entities = _Entities(here, names)
     found = []
-    room, left_out = SHOWN_IN_ALL, missing(diff)
-    last = {(row["table"], row["what"]): row for row in diff["rows"]}
-    # moves stand together by where to, the others by table
-    for (table, what, _way), some in groupby(diff["rows"], key=lambda row: _group(row)):
-        rows = list(some)
-        # the last of a kind stands for those that the diff has no row of
-        size = len(rows) + (left_out.get((table, what), 0) if rows[-1] is last[table, what] else 0)
-        cut = rows[: min(SHOWN, room)]
+    room = SHOWN_IN_ALL
+    made = groups(diff, _together)
+    for group in made:
+        cut = group.rows[: min(SHOWN, room)]
         room -= len(cut)
         found.append(
             {
-                "what": what,
-                "sign": SIGNS[what],
-                "heading": _heading(table, what, size),
-                "size": size,
-                "path": _path(rows[0], entities) if (table, what) == MOVED else None,
+                "what": group.kind.what,
+                "sign": SIGNS[group.kind.what],
+                "heading": _heading(group.kind, group.size),
+                "size": group.size,
+                "path": _path(group.kind, entities) if _moves(group.kind) else None,
                 "rows": [_row(here, row, entities) for row in cut],
-                "more": size - len(cut),
+                "more": group.size - len(cut),
+                "listed": len(group.rows) - len(cut),
             }
         )
-    listed = {row["table"] for row in diff["rows"]}
+    listed = {group.kind.table for group in made}
     return {
         "counts": [_counts(table, counts) for table, counts in diff["counts"].items()],
         "groups": found,
         "beside": [_counts(t, counts) for t, counts in diff["counts"].items() if t not in listed],
     }
-
-
-MOVED = ("observations", "moved")
 
 
 def search_words(action: Action) -> str:
@@ -123,13 +117,16 @@ class _Entities:
         }
 
 
-def _group(row: dict[str, Any]) -> tuple[str, str, Any]:
-    if (row["table"], row["what"]) != MOVED:
-        return row["table"], row["what"], None
-    return *MOVED, (str(row["before"]["entity_id"]), str(row["after"]["entity_id"]))
+def _moves(kind: Kind) -> bool:
+    return (kind.table, kind.what) == ("observations", "moved")
 
 
-def _heading(table: str, what: str, size: int) -> str:
+def _together(kind: Kind) -> Kind:
+    """What stands under one heading: moves by where from and where to, the others by table."""
+    return kind if _moves(kind) else Kind(kind.table, kind.what)
+
+
+def _heading(kind: Kind, size: int) -> str:
     """``Moved observations``."""
     heads = {
         "created": ngettext("New %(rows)s", "New %(rows)s", size),
@@ -137,7 +134,7 @@ def _heading(table: str, what: str, size: int) -> str:
         "changed": ngettext("Changed %(rows)s", "Changed %(rows)s", size),
         "removed": ngettext("Removed %(rows)s", "Removed %(rows)s", size),
     }
-    return heads[what] % {"rows": _named(table, size)}
+    return heads[kind.what] % {"rows": _named(kind.table, size)}
 
 
 def _named(table: str, size: int) -> str:
@@ -178,12 +175,9 @@ def _among(what: str, count: int) -> str:
     return said[what]
 
 
-def _path(row: dict[str, Any], entities: _Entities) -> dict[str, Any]:
+def _path(kind: Kind, entities: _Entities) -> dict[str, Any]:
     """Where the observations of a group come from and go to."""
-    return {
-        "from": entities(row["before"]["entity_id"]),
-        "to": entities(row["after"]["entity_id"]),
-    }
+    return {"from": entities(kind.source), "to": entities(kind.target)}
 
 
 def _row(here: Page, row: dict[str, Any], entities: _Entities) -> dict[str, Any]:
@@ -239,7 +233,7 @@ def _facts(
             for name, value in whole.items()
             if name not in _SAID and value is not None and (name, value) != ("confidence", 1.0)
         ]
-    moved = (row["table"], row["what"]) == MOVED
+    moves = _moves(Kind(row["table"], row["what"]))
     return [
         {
             "label": _label(name),
@@ -247,7 +241,7 @@ def _facts(
             "after": _value(name, value, entities),
         }
         for name, value in after.items()
-        if not (moved and name == "entity_id")
+        if not (moves and name == "entity_id")
     ]
 
 

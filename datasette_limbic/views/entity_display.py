@@ -11,6 +11,8 @@ from markupsafe import escape
 
 from ..bounds import COUNTED
 from ..entity import pages_of
+from ..entity_relations import block_of
+from ..entity_signals import SELDOM
 from ..i18n import counting, figure, gettext, marked
 from ..i18n import gettext as _
 from . import charts, timeline
@@ -62,16 +64,23 @@ def decorate(here: Page, data: dict[str, Any], change: str | None) -> None:
     data["_log_shown"] = shown = signals["weeks"] is not None
     data["_weeks"] = charts.weeks_words(signals["weeks"]) if shown else None
     data["_counted"] = COUNTED
-    data["_partners"] = charts.partner_bars(signals["co_occurrences"])
-    for partner in data["_partners"]:
+    data["_partners"] = partners = charts.partner_bars(signals["co_occurrences"])
+    for partner in partners:
         partner["_times"] = charts.whole(partner["co_count"])
+    # those that come up often are the first of all, the others of those that were counted
+    data["_of_counted"] = "partners" in data["at_least"] and (
+        min((partner["_times"] for partner in partners), default=0) <= SELDOM
+    )
     data["_timeline"] = timeline.picture(data["timeline"], data["now"], data["as_of"])
     data["_untimed"] = timeline.outside(data["timeline"])
     _decorate_date(here, data, own)
     most = pages_of(data["counts"]["observations"], OBSERVATIONS)
     data["_turns"] = {
         "observations": _turn(here, "page", data["page"], most),
-        "relations": _turn(here, "relations_page", data["relations_page"], data["relations_pages"]),
+        "relations": {
+            **_turn(here, "relations_page", data["relations_page"], data["relations_pages"]),
+            "at_least": any(way in data["at_least"] for way in ("relations_out", "relations_in")),
+        },
     }
     _decorate_observations(here, data)
     _decorate_relations(data)
@@ -117,6 +126,7 @@ def _turn(here: Page, name: str, number: int, most: int) -> dict[str, Any]:
         "pages": most,
         "before": url(before) if before else None,
         "after": url(after) if after <= most else None,
+        "at_least": False,
     }
 
 
@@ -170,6 +180,7 @@ def _badge(pair: dict[str, Any], on_page: set[int], url: str) -> dict[str, Any]:
 def _decorate_relations(data: dict[str, Any]) -> None:
     """Both lists, by type where they are long."""
     types = data["relation_types"]
+    data["_block"] = _later_block(data)
     data["_ways"] = [
         {
             "key": key,
@@ -179,12 +190,21 @@ def _decorate_relations(data: dict[str, Any]) -> None:
             "groups": _groups(data[key], types[way], data["counts"][key]),
             "types": types[way][:TYPES] if _is_long(data["counts"][key], types[way]) else [],
             "more_types": max(0, len(types[way]) - TYPES),
+            # types are counted of the first alone, also where a later page has counted all
+            "plus": "+" if data["counts"][key] + (key in data["at_least"]) > COUNTED else "",
         }
         for way, key, title, arrow in (
             ("out", "relations_out", _("From here"), "→"),
             ("in", "relations_in", _("To here"), "←"),
         )
     ]
+
+
+def _later_block(data: dict[str, Any]) -> tuple[int, int] | None:
+    """Which relations of each way stand in the block of this page, where that is not the first."""
+    start, block = block_of(data["relations_page"], RELATIONS)
+    most = max(data["counts"][key] for key in ("relations_out", "relations_in"))
+    return (start + 1, min(start + block, most)) if 0 < start < most else None
 
 
 def _is_long(count: int, types: Sequence[dict[str, Any]]) -> bool:

@@ -140,6 +140,7 @@ async def graph_page(here: Page) -> tuple[str, dict[str, Any]]:
         "at_least": graph.at_least,
         "edges_left_out": graph.edges_left_out,
         "relation_types": [{"name": t.name, "count": t.count} for t in found.relation_types],
+        "relation_types_at_least": found.types_at_least,
     }
     if here.as_json:
         return "limbic_entity_graph.html", data
@@ -199,6 +200,7 @@ def _node(node: Node, by_links: bool) -> dict[str, Any]:
         "archived": node.archived,
         "distance": node.distance,
         "relations": node.relations,
+        "at_least": node.at_least,
     }
 
 

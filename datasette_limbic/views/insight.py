@@ -101,7 +101,12 @@ async def _proposal(
 
 def _beside(diff: dict[str, Any]) -> dict[str, Any]:
     """A diff in which the finding itself is only counted: that it is approved is no news here."""
-    return {**diff, "rows": [row for row in diff["rows"] if row["table"] != "limbic_insights"]}
+    return {
+        key: [each for each in value if each["table"] != "limbic_insights"]
+        if key in ("rows", "left_out")
+        else value
+        for key, value in diff.items()
+    }
 
 
 def _carried(would: Approval | None, answer: dict[str, Any] | None) -> dict[str, Any]:

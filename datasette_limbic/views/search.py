@@ -38,13 +38,13 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
         asked, _, answer = await _searched(
             here,
             given,
-            lambda conn, asked: search.search(
-                conn, asked, settings=here.settings, sql_link=_sql_link(here)
+            lambda conn, asked: plain(
+                search.search(conn, asked, settings=here.settings, sql_link=_sql_link(here))
             ),
         )
         await _add_links(here, asked, answer)
         return "limbic_search.html", answer
-    may_rate = await rating.offered(here)
+    may_rate = bool(given.get("q", "").strip()) and await rating.offered(here)
 
     def read(conn: Any, asked: request.Request) -> tuple[Any, ...]:
         pool = search.rank(conn, asked, settings=here.settings)
@@ -55,12 +55,12 @@ async def _page(here: Page) -> tuple[str, dict[str, Any]]:
         found = highlights.highlights(conn, pool, ids, search_display.SHOWN)
         archived = highlights.archived(conn, ids) if asked.include_archived else frozenset()
         # of this very pool: what is rated is what was shown
-        form = rating.form(conn, here, pool) if may_rate and asked.query else None
+        form = rating.form(conn, here, pool) if may_rate else None
         types = highlights.entity_types(conn)
         return answer, pool, found, archived, form, types
 
     asked, applied, found = await _searched(here, given, read)
-    answer, pool, found, archived, form, types = found
+    answer, pool, found, archived, form, types = plain(found)
     await _add_links(here, asked, answer)
     answer["_found_by"] = retrieval_display.found_by(pool.retriever, pool.recall)
     answer["_types"] = types
@@ -107,6 +107,7 @@ async def _post(here: Page) -> Response:
             actor=posting.actor_id(here),
         ),
     )
+    answer = plain(answer)
     await _add_links(here, asked, answer)
     answer["recorded"] = await posting.record(
         here, entry, reason or (None if entry else serving.unrecorded(answer)), wait
@@ -137,16 +138,16 @@ async def _searched(
         schema.require_memory(conn)
         applied = request.applied_parameters(conn)
         asked = request.parse(given, here.settings, applied)
-        if embed and (model := _to_embed(conn, here.settings, asked)):
+        if embed and (model := _to_embed(conn, here.settings, asked)) is not None:
             return asked, applied, model
         return asked, applied, None, function(conn, asked)
 
     found = await here.db.execute_fn(lambda conn: read(conn, embed=True))
-    if model := found[2]:
+    if (model := found[2]) is not None:
         await _embed(model, found[0].query, here.settings.query_prefix)
         found = await here.db.execute_fn(lambda conn: read(conn, embed=False))
     await plugin.register_query(here.datasette, here.db.name)
-    return found[0], found[1], plain(found[3])
+    return found[0], found[1], found[3]
 
 
 def _to_embed(conn: sqlite3.Connection, settings: Settings, asked: request.Request) -> str | None:
@@ -154,10 +155,11 @@ def _to_embed(conn: sqlite3.Connection, settings: Settings, asked: request.Reque
     if not asked.query or asked.mode == "text":
         return None
     stored = embedding.collection_model(conn, "entities")
-    model = stored and (settings.model or stored)
-    if model and embedding.is_remembered(model, asked.query, prefix=settings.query_prefix):
+    if stored is None:
         return None
-    return model
+    model = settings.model or stored
+    known = embedding.is_remembered(model, asked.query, prefix=settings.query_prefix)
+    return None if known else model
 
 
 async def _embed(model: str, query: str, prefix: str) -> None:
