@@ -10,7 +10,16 @@ from typing import Any
 from datasette.utils import sqlite_timelimit
 from datasette.utils.sqlite import sqlite3
 
-from . import connection, embedding, further, schema, statement, substrings, text
+from . import (
+    connection,
+    embedding,
+    further,
+    schema,
+    statement,
+    substrings,
+    text,
+    text_statement,
+)
 from .config import Settings
 from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
@@ -306,7 +315,10 @@ def _served(shape: Shape, retriever: Retriever) -> Shape:
     return replace(
         shape,
         nearest=retriever.sql or statement.nearest_by(retriever.name),
-        hits=statement.hits_by(retriever.name) if retriever.finds_texts else None,
+        # it does not know of types
+        hits=statement.hits_by(retriever.name, text_statement.per_candidate(shape))
+        if retriever.finds_texts
+        else None,
     )
 
 

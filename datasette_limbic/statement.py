@@ -96,9 +96,9 @@ def nearest_by(retriever: str) -> str:
     return query_file("nearest_by").replace("{retriever}", retriever)
 
 
-def hits_by(retriever: str) -> str:
-    """``hits`` of a retriever that finds texts."""
-    sql = query_file("hits_by").replace("{per_candidate}", str(text_statement.CUT_PER_CANDIDATE))
+def hits_by(retriever: str, per_candidate: int = text_statement.CUT_PER_CANDIDATE) -> str:
+    """``hits`` of a retriever that finds texts, so many for each candidate."""
+    sql = query_file("hits_by").replace("{per_candidate}", str(per_candidate))
     return sql.replace("{retriever}", retriever)
 
 

@@ -44,8 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # asked again
     # Hundreds of programs are started: what one of them compiles serves the next.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if config.getoption("numprocesses", None):
-        # workers take all cores: numpy's threads would wait for each other, and busily
+    if config.getoption("numprocesses", None) and not config.getoption("--load"):
+        # workers take all cores: numpy's threads would wait for each other, and busily; under load
+        # that is what is tested
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

@@ -134,6 +134,26 @@ def test_one_that_finds_texts(register, memory):
     assert texts["retriever"] == "theirs"
 
 
+@pytest.mark.parametrize(("entity_type", "each"), [(None, 12), ("Person", 60)])
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+def test_of_a_type_more_texts_are_asked_for(register, memory, entity_type, each, mode):
+    """Of other types they are left out afterwards: a retriever of texts knows of none."""
+    asked = []
+
+    class Texts(Theirs):
+        finds_texts = True
+
+        def texts(self, conn, wanted, settings):
+            asked.append(wanted.k)
+            return []
+
+    register(Texts([(5, 0.4)]))
+    settings = Settings(retriever="theirs")
+    with opened(memory, readonly=True, settings=settings) as conn:
+        search.search(conn, "number 7", mode=mode, type=entity_type, limit=4, settings=settings)
+    assert asked == [each * 3 * 4]
+
+
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
