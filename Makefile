@@ -6,6 +6,7 @@ BIN = $(VENV)/bin
 SERVE ?= 1
 PORT ?= 8001
 JOBS ?= 3
+SLOW ?= slow
 SIZES ?= 117659 1000000
 PEERS ?=
 
@@ -37,7 +38,7 @@ test: $(VENV)/.tested
 
 # what takes more than a few seconds each
 slow: $(VENV)/.tested
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m slow
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "$(SLOW)"
 
 # minutes of a server under load, and of processes killed at any moment
 load: $(VENV)/.tested

@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -32,6 +33,13 @@ BROWSER_TESTS = "tests/e2e/"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--load", action="store_true", help="run the tests marked load too: minutes")
+    parser.addoption(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the cases of each test every Nth, from the first: all code, in less time",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,6 +100,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not meets_datasette(item.path):
             item.add_marker(pytest.mark.library)
+    every, cases = config.getoption("--every"), Counter[tuple[Path, str]]()
+    left_out = []
+    for item in items:
+        test = item.path, getattr(item, "originalname", item.name)
+        if cases[test] % every:
+            left_out.append(item)
+        cases[test] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
     # not by -m in addopts: any other -m takes its place
     if not config.getoption("--load"):
         for item in items:

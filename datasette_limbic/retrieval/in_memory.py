@@ -38,7 +38,8 @@ class Matrix(Base):
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self.needed + (self.heads.nbytes if self.heads else 0)
+        short = self.heads  # another thread may give it back
+        return self.needed + (short.nbytes if short else 0)
 
     @property
     def needed(self) -> int:
@@ -69,7 +70,7 @@ class Matrix(Base):
         )
 
     def _remaining(self, query: Any, count: int, keep: Any) -> Any:
-        short = self.heads  # another thread may need their room meanwhile
+        short = self.heads
         if short is None:
             return None
         return short.remaining(self.rows, query, count, keep, self._product)
