@@ -315,8 +315,7 @@ def _served(shape: Shape, retriever: Retriever) -> Shape:
     return replace(
         shape,
         nearest=retriever.sql or statement.nearest_by(retriever.name),
-        # it does not know of types
-        hits=statement.hits_by(retriever.name, text_statement.per_candidate(shape))
+        hits=statement.hits_by(retriever.name, text_statement.asked_per_candidate(shape))
         if retriever.finds_texts
         else None,
     )

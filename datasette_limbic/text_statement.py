@@ -56,7 +56,9 @@ COUNTS_OF_TYPE = f"iif({{doc}} in ({OF_TYPE}), {COUNTS}, 0)"
 # type), search runs again and looks at all. Of a type it does so at once beside vectors, where a
 # second run would compare them all again.
 CUT_PER_CANDIDATE = 12
-CUT_PER_CANDIDATE_OF_TYPE = 60
+CUT_PER_CANDIDATE_OF_TYPE = 165
+# What another retriever is asked for, which knows of no types.
+ASKED_PER_CANDIDATE_OF_TYPE = 60
 CUT = "order by 2, 1 limit (select {looked_at} from p)"
 # One or two characters of scripts without spaces between words: see substrings.py.
 SHORT_RUNS = f"""union all select * from (select * from (select value as doc,
@@ -153,6 +155,11 @@ def _only(reading: Reading, doc: str) -> str:
 def per_candidate(shape: Shape) -> int:
     """How many texts are looked at for each candidate, where they are cut."""
     return CUT_PER_CANDIDATE_OF_TYPE if shape.by_type else CUT_PER_CANDIDATE
+
+
+def asked_per_candidate(shape: Shape) -> int:
+    """How many texts another retriever is asked for, for each candidate."""
+    return ASKED_PER_CANDIDATE_OF_TYPE if shape.by_type else CUT_PER_CANDIDATE
 
 
 def is_cut(shape: Shape) -> bool:
