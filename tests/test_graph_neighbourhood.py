@@ -338,6 +338,22 @@ def test_what_no_rule_of_the_tables_forbids(tmp_path: Path) -> None:
         assert len(neighbourhood(conn, 2, hops=2, now=NOW).graph.nodes) == 3
 
 
+@pytest.mark.parametrize("count", [9, "9", "9 times"])
+@pytest.mark.parametrize("larger", [True, False])
+def test_counts_of_any_kind_lead_to_live_entities(tmp_path: Path, count: Any, larger: bool) -> None:
+    focus = 1 if larger else 4
+    with closing(odd_conn(tmp_path / "odd.db")) as conn:
+        conn.execute("update entities set archived_at = ? where id = 2", [NOW])
+        partners = (2, 3, 99) if larger else (2, 3, -99)
+        conn.executemany(
+            "insert into co_occurrences (entity_a_id, entity_b_id, co_count) values (?, ?, ?)",
+            [(*sorted((focus, partner)), count) for partner in partners],
+        )
+        for archived, expected in ((False, [3]), (True, [2, 3])):
+            found = neighbourhood(conn, focus, archived=archived, now=NOW).graph
+            assert sorted(node.id for node in found.nodes if node.id != focus) == expected
+
+
 def test_what_has_not_begun_is_not_there_yet(conn: Any) -> None:
     entities(conn, "a", "b", "later", "soon", "far")
     relate(conn, ("a", "knows", "b"), ("a", "knows", "later"), ("b", "knows", "soon"))

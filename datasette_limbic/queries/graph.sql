@@ -46,7 +46,7 @@ select 'more asked', null, null, :types is not null and ({more_looked_at::focus}
 
 -- often: what comes up together with the focus most often, of what does so more than a few times:
 -- by an index, which ends where enough were read; texts come after all numbers
-select id from (
+select c.id from (
   select * from (select entity_b_id as id, co_count, last_co from co_occurrences
     where entity_a_id = :focus and entity_b_id > :focus and co_count > 3 and co_count < '' and typeof(entity_b_id) = 'integer'
       and exists (select 1 from entities h where h.id = entity_b_id)
@@ -64,10 +64,10 @@ select id from (
   union all
   select * from (select entity_a_id, co_count, last_co from co_occurrences
     where entity_b_id = :focus and entity_a_id < :focus and co_count > 3 and co_count >= '' limit :counted)
-)
-where typeof(id) = 'integer' and cast(co_count as integer) > 3 and exists (select 1 from entities h where h.id = id)
-  and (:archived or exists (select 1 from entities g where g.id = id and g.archived_at is null))
-order by cast(co_count as integer) desc, last_co desc, id limit :limit
+) c
+where typeof(c.id) = 'integer' and cast(co_count as integer) > 3 and exists (select 1 from entities h where h.id = c.id)
+  and (:archived or exists (select 1 from entities g where g.id = c.id and g.archived_at is null))
+order by cast(co_count as integer) desc, last_co desc, c.id limit :limit
 
 -- partners: the same of all, as far as they are counted, for where few come up often
 select c.id from (
