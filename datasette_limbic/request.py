@@ -7,7 +7,7 @@ configuration, then the constants.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -55,7 +55,7 @@ DEFAULTS: dict[str, Any] = {
     "strategy": "auto",
     "recency": "access",
     "expansion_factor": scoring.EXPANSION_FACTOR,
-    **asdict(Parameters()),
+    **Parameters().as_dict(),
 }
 
 
@@ -90,7 +90,7 @@ class Request:
         }
         for name in ("limit", "strategy", "recency", "expansion_factor", "now"):
             values[name] = getattr(self, name)
-        for name, value in asdict(self.parameters).items():
+        for name, value in self.parameters.as_dict().items():
             values[name] = "" if value is None else value
         return values
 

@@ -112,6 +112,10 @@ class Parameters:
                     f"{name} must be a number from {low:,.15g} to {high:,.15g}, not {value!r}"
                 )
 
+    def as_dict(self) -> dict[str, float | None]:
+        """Each by its name (``dataclasses.asdict`` copies every value, which a search notices)."""
+        return dict(vars(self))
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Parameters:
         """Parameters from configuration or a query string: numeric text counts as a number,

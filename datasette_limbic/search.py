@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from datasette.utils import sqlite_timelimit
@@ -152,7 +152,7 @@ def answer(
         "fusion": request.fusion,
         "recency": request.recency,
         "now": request.now,
-        "parameters": asdict(request.parameters),
+        "parameters": request.parameters.as_dict(),
         "type": request.type,
         "as_of": request.as_of,
         "include_archived": request.include_archived,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from datasette.utils.sqlite import sqlite3
@@ -85,7 +85,7 @@ def logged(
     where the search really used it, and None where the caller asked for values of its own.
     """
     request = pool.request
-    used = asdict(request.parameters)
+    used = request.parameters.as_dict()
     in_force = bool(applied) and all(used[key] == applied[key] for key in ("beta_sal", "gamma"))
     baseline = {row["id"]: rank for rank, row in enumerate(pool.by_base(), 1)}
     candidates = []

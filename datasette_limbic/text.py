@@ -207,6 +207,11 @@ def fts_terms(text: str) -> list[Term]:
     `match` is always valid FTS5, whatever the text. Words are
     composed (NFC): Latin letters stored decomposed are found too, those of other scripts are not.
     """
+    return list(_fts_terms(text))
+
+
+@lru_cache(maxsize=64)  # a search asks for them in several places
+def _fts_terms(text: str) -> tuple[Term, ...]:
     terms: dict[tuple[str, ...], Term] = {}
     stop: dict[tuple[str, ...], Term] = {}
     for word in _clean(text).split():
@@ -219,7 +224,7 @@ def fts_terms(text: str) -> list[Term]:
             room = len(found) < MAX_TERMS and sum(map(len, found)) + len(of_it) <= MOST_TOKENS
             if room and of_it not in found:
                 found[of_it] = Term(_quote(piece), of_it, _CJK_ONLY.fullmatch(piece) is not None)
-    return list((terms or stop).values())
+    return tuple((terms or stop).values())
 
 
 def cjk_runs(text: str) -> list[str]:
@@ -248,7 +253,7 @@ def coverage(
     """
     if not terms:
         return None
-    if normalise(name) == normalise(query):
+    if normalise(name) == _normalised(query):
         return EXACT_NAME
     tokens = fts_tokens(name) + fts_tokens(content or "")
     words, joined = set(tokens), f" {' '.join(tokens)} "
@@ -260,6 +265,12 @@ def coverage(
         if phrase in words or f" {phrase} " in joined or (loose and phrase in joined):
             held += idf
     return held / whole if whole else None
+
+
+@lru_cache(maxsize=64)
+def _normalised(query: str) -> str:
+    """A query is compared with the name of each candidate."""
+    return normalise(query)
 
 
 @lru_cache(maxsize=1024)
@@ -306,6 +317,8 @@ def _pieces(word: str, tokens: tuple[str, ...]) -> list[tuple[str, tuple[str, ..
 
 
 def _clean(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
     # Control characters separate words in FTS5 too; a lone surrogate cannot be bound at all.
     return "".join(
         " " if unicodedata.category(c) in ("Cc", "Cs") else c

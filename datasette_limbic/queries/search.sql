@@ -20,9 +20,9 @@ live as not materialized (
 ),
 /*knn*/,
 /*text*/,
+-- id, distance, knn_rank, fts_rank, covered
 found as (
-  select id, distance, knn_rank, fts_rank, covered
-  from (select id from knn union select id from fts)
+  select * from (select id from knn union select id from fts)
   left join knn using (id) left join fts using (id)
 ),
 -- signals, for the pool alone
