@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from datasette.utils import sqlite_timelimit
 from datasette.utils.sqlite import sqlite3
 
-from . import (
-    connection,
-    embedding,
-    further,
-    schema,
-    statement,
-    substrings,
-    text,
-    text_statement,
-)
+from . import embedding, further, retrieving, schema, shaping, statement, text
 from .config import Settings
-from .errors import LimbicError, ModelMismatch, RetrieverFailed, UnknownModel
 from .request import Request, applied_parameters, parse
-from .retrieval import choosing, functions, held, plugins
-from .retrieval.model import Retriever
+from .retrieval import held
 from .statement import Shape
-
-log = logging.getLogger("datasette_limbic")
 
 MAX_K = 4096
 # Which ranking an answer shows: the limbic one, or base similarity alone to compare it with.
@@ -92,16 +77,18 @@ def rank(
         query = parse({"q": query, **arguments}, settings, applied_parameters(conn))
     request = query
 
-    shape, reasons = choose_shape(conn, request, settings)
+    shape, reasons = shaping.choose_shape(conn, request, settings)
     if replaced := held.replaced(conn):
         reasons.append(f"{replaced}; the old one was searched")
     if shape.listing:
         # there is no similarity to blend with
         request = replace(request, strategy="limbic")
-    rows, shape, by, recall = _retrieve(conn, request, shape, settings, reasons)
+    rows, shape, by, recall = retrieving.retrieve(conn, request, shape, settings, reasons)
     left_out = None
     if more := further.needed(conn, request, shape, rows):
-        again = rows if more.shape is None else _again(conn, request, more.shape, settings, by)
+        again: list[dict[str, Any]] | None = rows
+        if more.shape is not None:
+            again = retrieving.again(conn, request, more.shape, settings, by)
         if again is None:
             left_out = "not all texts that match could be looked at in time"
         elif not further.is_full(again, request):
@@ -173,177 +160,6 @@ def answer(
     if request.explain:
         response["losers"] = [_result(r, request, None) for r in losers]
     return response
-
-
-def choose_shape(
-    conn: sqlite3.Connection, request: Request, settings: Settings
-) -> tuple[Shape, list[str]]:
-    """Which candidates this search can use, and a sentence for each that it has to do without."""
-    reasons: list[str] = []
-    if not request.query:
-        return Shape(vectors=False, text=False, listing=True, hybrid=False), reasons
-    has_text = request.mode != "semantic" and bool(
-        text.fts_terms(request.query) or text.cjk_runs(request.query)
-    )
-    vectors = request.mode != "text"
-    if vectors:
-        problem = _vectors_unusable(conn, request.query, settings)
-        if problem:
-            reasons.append(problem)
-            vectors = False
-            # a semantic search without vectors still answers, from the text
-            has_text = has_text or bool(text.fts_terms(request.query))
-    runs = text.cjk_runs(request.query) if has_text else []
-    if runs and substrings.short_runs(request.query) and not substrings.can_be_found(conn):
-        reasons.append(
-            "the file has no index for one or two characters of a script without spaces, so only "
-            "longer runs were searched for: run datasette limbic init"
-        )
-    return (
-        Shape(
-            vectors=vectors,
-            text=has_text,
-            hybrid=request.mode == "hybrid",
-            by_type=request.type is not None and len(request.type) <= 1000,
-            unspaced=bool(runs),
-            fusion=request.fusion,
-            large_pool=2 * request.limit * request.expansion_factor > statement.SMALL_POOL,
-        ),
-        reasons,
-    )
-
-
-def _vectors_unusable(conn: sqlite3.Connection, query: str, settings: Settings) -> str | None:
-    """Why there is no vector search for this query, in a sentence; None where there is."""
-    missing = connection.vec_missing(conn)
-    if missing:
-        return f"{missing}, so only text was searched"
-    model_id = embedding.collection_model(conn, "entities")
-    row = conn.execute(
-        "select dimension, vectors from limbic_indexes where collection = 'entities'"
-    ).fetchone()
-    if model_id is None or row is None or not row[1]:
-        return "there are no vectors yet, so only text was searched: run datasette limbic sync"
-    model_id = settings.model or model_id
-    try:
-        vector = embedding.embed_query(model_id, query, prefix=settings.query_prefix)
-    except UnknownModel as error:
-        return f"{error}; only text was searched"
-    except LimbicError as error:
-        return f"{error}; only text was searched"
-    except Exception as error:  # a model is foreign code: its failure must not end the search
-        log.exception("embedding the query with %s failed", model_id)
-        return f"the model {model_id} failed ({error!s:.200}), so only text was searched"
-    if len(vector) != row[0] * 4:
-        return str(
-            ModelMismatch(
-                f"the model {model_id} makes vectors of {len(vector) // 4} dimensions and the "
-                f"index has {row[0]}, so only text was searched: run datasette limbic sync, or "
-                "set the model that made the vectors"
-            )
-        )
-    return None
-
-
-def _retrieve(
-    conn: sqlite3.Connection,
-    request: Request,
-    shape: Shape,
-    settings: Settings,
-    reasons: list[str],
-) -> tuple[list[dict[str, Any]], Shape, str | None, float | None]:
-    """Run the statement with the candidates of the first retriever that can bring them.
-
-    Where vectors take too long or cannot be read, run it with text alone.
-    """
-    if shape.listing:
-        return _rows(conn, shape, request), shape, None, None
-    candidates = choosing.choose if shape.vectors else choosing.choose_for_texts
-    for retriever in candidates(conn, settings, reasons):
-        served = _served(shape, retriever)
-        try:
-            with functions.guarded(retriever):
-                retriever.prepare(conn, settings)
-            limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
-            with functions.serving(retriever), limit:
-                rows = _rows(conn, served, request)
-            with functions.guarded(retriever):
-                note = functions.sentence(retriever, "note", retriever.note(conn, settings))
-                recall = functions.share(retriever, retriever.recall(conn))
-        except RetrieverFailed as error:
-            reasons.append(f"{error}; another retriever searched")
-            continue
-        except sqlite3.Error as error:
-            cause = functions.broken_off() or error
-            failure: Exception | str | None = functions.failure()
-            if failure is None and choosing.is_foreign(retriever) and not _is_slow(cause):
-                failure = functions.said(retriever.name, cause)  # its own SQL
-            if failure is not None:
-                reasons.append(f"{failure}; another retriever searched")
-                continue
-            if not shape.vectors or not isinstance(cause, sqlite3.OperationalError):
-                raise cause from None
-            reasons.append(_without_vectors(cause, settings))
-            has_text = bool(text.fts_terms(request.query) or text.cjk_runs(request.query))
-            shape = replace(shape, vectors=False, text=has_text)
-            break
-        if note:
-            reasons.append(note)
-        return rows, served, retriever.name, recall if shape.vectors else None
-    return _rows(conn, shape, request), shape, None, None
-
-
-def _again(
-    conn: sqlite3.Connection, request: Request, shape: Shape, settings: Settings, by: str | None
-) -> list[dict[str, Any]] | None:
-    """The second run, of more texts; None where the retriever that served the first one fails now,
-    or takes too long."""
-    if by is None:
-        return _rows(conn, shape, request)
-    try:
-        limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
-        with functions.serving(plugins.retriever(by)), limit:
-            return _rows(conn, shape, request)
-    except sqlite3.Error as error:
-        if functions.failure() is None and not _is_slow(functions.broken_off() or error):
-            raise
-        return None
-
-
-def _served(shape: Shape, retriever: Retriever) -> Shape:
-    """The shape with the candidates of a retriever."""
-    return replace(
-        shape,
-        nearest=retriever.sql or statement.nearest_by(retriever.name),
-        hits=statement.hits_by(retriever.name, text_statement.asked_per_candidate(shape))
-        if retriever.finds_texts
-        else None,
-    )
-
-
-def _without_vectors(error: sqlite3.OperationalError, settings: Settings) -> str:
-    """Why text alone was searched; raises what the text statement would meet as well."""
-    if any(word in str(error) for word in ("locked", "malformed", "user-defined", "no such")):
-        raise error
-    if _is_slow(error):
-        return (
-            f"vector search took over {settings.knn_time_limit_ms} ms, so only text was "
-            "searched (setting knn_time_limit_ms)"
-        )
-    return "the vector index cannot be read, so only text was searched: run datasette limbic sync"
-
-
-def _is_slow(error: sqlite3.Error) -> bool:
-    """Whether a statement was broken off for its time."""
-    # vec0 says "chunks iter error" where SQLite was interrupted
-    return "interrupted" in str(error) or "chunks iter" in str(error)
-
-
-def _rows(conn: sqlite3.Connection, shape: Shape, request: Request) -> list[dict[str, Any]]:
-    values = statement.values(shape, request.explained().named())
-    cursor = conn.execute(statement.build(shape), values)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _result(

@@ -10,7 +10,16 @@ from urllib.parse import parse_qsl
 import pytest
 from datasette.utils.sqlite import sqlite3
 
-from datasette_limbic import connection, embedding, entity, further, schema, search, statement
+from datasette_limbic import (
+    connection,
+    embedding,
+    entity,
+    further,
+    retrieving,
+    schema,
+    search,
+    statement,
+)
 from datasette_limbic.config import Settings
 from datasette_limbic.errors import BadParameter, NotAMemory, QueryTooLong
 from datasette_limbic.sync import sync
@@ -305,7 +314,7 @@ def test_a_knn_over_its_time_limit_gives_way_to_text(conn, monkeypatch):
 
 @pytest.mark.parametrize("said", ["interrupted", "database is locked"])
 def test_a_second_run_that_takes_too_long_leaves_the_first(conn, monkeypatch, said):
-    rows, needed = search._rows, further.needed
+    rows, needed = retrieving._rows, further.needed
     whole = search.search(conn, "geocoder outage", now=NOW)
     runs = []
 
@@ -319,7 +328,7 @@ def test_a_second_run_that_takes_too_long_leaves_the_first(conn, monkeypatch, sa
         assert needed(conn, request, shape, rows) is None
         return further.Further(replace(shape, cut=False), None, 10)
 
-    monkeypatch.setattr(search, "_rows", run)
+    monkeypatch.setattr(retrieving, "_rows", run)
     monkeypatch.setattr(further, "needed", once_more)
     if said == "interrupted":
         answer = search.search(conn, "geocoder outage", now=NOW)

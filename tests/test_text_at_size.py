@@ -20,6 +20,7 @@ from datasette_limbic import (
     connection,
     frequency,
     further,
+    retrieving,
     schema,
     search,
     statement,
@@ -517,8 +518,8 @@ def test_an_answer_says_where_not_all_was_looked_at(layered, monkeypatch, query,
 @pytest.mark.parametrize("query", ["xqzwv", "to-deploy", "to77-to77", "to-xq", "to77-it"])
 def test_nothing_is_run_again_where_nothing_was_left_out(layered, monkeypatch, query):
     runs = []
-    rows = search._rows
-    monkeypatch.setattr(search, "_rows", lambda *given: runs.append(1) or rows(*given))
+    rows = retrieving._rows
+    monkeypatch.setattr(retrieving, "_rows", lambda *given: runs.append(1) or rows(*given))
     answer = search.search(layered, query, mode="text", now=NOW)
     assert (len(runs), answer["degraded"], answer["results"]) == (1, None, [])
     assert answer["reason"] == "nothing in this memory matches"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ from ..retrieval import plugins
 from ..schema import SEARCHED_TABLES
 from . import posting, rating, retrieval_display, search_display, search_form, writable
 from .common import Page, by_method, checked, json_response, page
+
+log = logging.getLogger("datasette_limbic")
 
 T = TypeVar("T")
 
@@ -168,7 +171,7 @@ async def _embed(model: str, query: str, prefix: str) -> None:
     except BadParameter:
         raise
     except Exception as error:
-        search.log.warning("embedding the query with %s failed: %s", model, error)
+        log.warning("embedding the query with %s failed: %s", model, error)
 
 
 def _sql_link(here: Page) -> Callable[[str], str]:
