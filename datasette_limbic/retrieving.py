@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from datasette.utils import sqlite_timelimit
 from datasette.utils.sqlite import sqlite3
 
-from . import statement, text, text_statement
+from . import embedding, statement, text, text_statement
 from .config import Settings
 from .errors import RetrieverFailed
 from .request import Request
 from .retrieval import choosing, functions, plugins
-from .retrieval.model import Retriever
+from .retrieval.model import MAX_K, Retriever, Wanted
 from .statement import Shape
 
 
@@ -36,8 +38,7 @@ def retrieve(
         try:
             with functions.guarded(retriever):
                 retriever.prepare(conn, settings)
-            limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
-            with functions.serving(retriever), limit:
+            with _serving(conn, request, shape, settings, retriever):
                 rows = _rows(conn, served, request)
             with functions.guarded(retriever):
                 note = functions.sentence(retriever, "note", retriever.note(conn, settings))
@@ -73,20 +74,54 @@ def again(
     if by is None:
         return _rows(conn, shape, request)
     try:
-        limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
-        with functions.serving(plugins.retriever(by)), limit:
+        with _serving(conn, request, shape, settings, plugins.retriever(by)):
             return _rows(conn, shape, request)
+    except RetrieverFailed:
+        return None
     except sqlite3.Error as error:
         if functions.failure() is None and not _is_slow(functions.broken_off() or error):
             raise
         return None
 
 
+@contextmanager
+def _serving(
+    conn: sqlite3.Connection,
+    request: Request,
+    shape: Shape,
+    settings: Settings,
+    retriever: Retriever,
+) -> Iterator[None]:
+    """Around a run of the statement that the retriever serves, limited in time."""
+    limit = sqlite_timelimit(conn, settings.knn_time_limit_ms)
+    with ExitStack() as stack:
+        if shape.vectors and shape.text and (wanted := _wanted(conn, request, settings)):
+            stack.enter_context(functions.meanwhile(retriever, conn, wanted, settings))
+        stack.enter_context(functions.serving(retriever))
+        stack.enter_context(limit)
+        yield
+
+
+def _wanted(conn: sqlite3.Connection, request: Request, settings: Settings) -> Wanted | None:
+    """What will be asked for, or more of it; None where the query's vector is not at hand."""
+    model = settings.model or embedding.collection_model(conn, "entities") or ""
+    prefix = settings.query_prefix
+    if not embedding.is_remembered(model, request.query, prefix=prefix):
+        return None
+    return Wanted(
+        request.query,
+        min(MAX_K, request.limit * request.expansion_factor),
+        embedding.embed_query(model, request.query, prefix=prefix),
+        request.type,
+        request.include_archived,
+    )
+
+
 def _served(shape: Shape, retriever: Retriever) -> Shape:
     """The shape with the candidates of a retriever."""
     return replace(
         shape,
-        nearest=retriever.sql or statement.nearest_by(retriever.name),
+        nearest=retriever.sql or statement.nearest_by(retriever.name, texts_first=shape.text),
         hits=statement.hits_by(retriever.name, text_statement.asked_per_candidate(shape))
         if retriever.finds_texts
         else None,

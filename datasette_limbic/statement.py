@@ -60,6 +60,8 @@ FUSED_BASE = "iif(rrf_score is null, 1.0, fused_base(cosine_sim, covered))"
 FORM_VECTOR = "ifnull(limbic_embed(:q), (select embedding from _limbic_vec_entities limit 1))"
 # A form's type may be empty, and vec0 takes no condition on that: look at all instead.
 FORM_K = "(trim(:q) <> '') * min(4096, (ifnull(:type, '') <> '') * 4096 + k"
+# What a retriever does meanwhile (Retriever.meanwhile) is done by then.
+TEXTS_FIRST = "cross join (select count(*) from hits)"
 CUT_COUNT = ", (select count(*) from hits) as texts"
 # Pools up to this size look every pair up; larger ones may scan (see queries/pairs_large.sql).
 SMALL_POOL = 60
@@ -91,9 +93,10 @@ def nearest_vec0() -> str:
     return query_file("nearest")
 
 
-def nearest_by(retriever: str) -> str:
-    """``nearest`` of a retriever that a function calls."""
-    return query_file("nearest_by").replace("{retriever}", retriever)
+def nearest_by(retriever: str, *, texts_first: bool = False) -> str:
+    """``nearest`` of a retriever that a function calls, after the texts were read or before."""
+    sql = query_file("nearest_by").replace("/*texts_first*/", TEXTS_FIRST if texts_first else "")
+    return sql.replace("{retriever}", retriever)
 
 
 def hits_by(retriever: str, per_candidate: int = text_statement.CUT_PER_CANDIDATE) -> str:

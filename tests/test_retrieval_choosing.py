@@ -218,7 +218,7 @@ def test_a_search_that_takes_too_long_says_so(name, kept, synced, monkeypatch):
 
     with_index(synced)
     where = {"Matrix": in_memory.Matrix, "Codes": approximate.Codes}[kept]
-    monkeypatch.setattr(where, "nearest", lambda self, conn, *args: slowly(conn))
+    monkeypatch.setattr(where, "nearest", lambda self, conn, *_, **__: slowly(conn))
     answer = served(synced, Settings(retriever=name, knn_time_limit_ms=30))
     assert answer["degraded"].startswith("vector search took over 30 ms, so only text was searched")
     assert answer["retriever"] is None

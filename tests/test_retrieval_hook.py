@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from urllib.parse import parse_qs
 
 import numpy
@@ -43,6 +44,10 @@ class Theirs(Retriever):
     def prepare(self, conn, settings):
         self._at("prepare")
 
+    def meanwhile(self, conn, wanted, settings):
+        self._at("begun")
+        return nullcontext()
+
     def note(self, conn, settings):
         self._at("note")
         return "theirs is slow today" if self.fails_in == "says" else None
@@ -51,6 +56,13 @@ class Theirs(Retriever):
         self.asked.append(wanted)
         self._at("nearest")
         return [] if isinstance(self.answer, Exception) else self.answer
+
+
+class Left(nullcontext):
+    """Fails when it is left."""
+
+    def __exit__(self, *given):
+        raise RuntimeError("no server")
 
 
 @pytest.fixture
@@ -81,10 +93,10 @@ def memory(models, conn, path):
     return path
 
 
-def served(path, name="theirs", query="number 7", **arguments):
+def served(path, name="theirs", query="number 7", mode="semantic", **arguments):
     settings = Settings(retriever=name)
     with opened(path, readonly=True, settings=settings) as conn:
-        return search.search(conn, query, mode="semantic", settings=settings, **arguments)
+        return search.search(conn, query, mode=mode, settings=settings, **arguments)
 
 
 def ids(answer):
@@ -199,7 +211,7 @@ def test_what_it_cannot_mean(answer, said, register, memory):
     assert result["degraded"].endswith("another retriever searched")
 
 
-@pytest.mark.parametrize("where", ["unusable", "prepare", "nearest", "note"])
+@pytest.mark.parametrize("where", ["unusable", "prepare", "begun", "nearest", "note"])
 @pytest.mark.parametrize(
     "error",
     [RuntimeError("no server"), RetrieverFailed("no server"), KeyError(), MemoryError()],
@@ -207,10 +219,50 @@ def test_what_it_cannot_mean(answer, said, register, memory):
 )
 def test_one_that_raises(error, where, register, memory):
     register(Theirs(error, fails_in=where))
-    result = served(memory)
+    result = served(memory, mode="hybrid")
     assert result["retriever"] == "vec0"
     assert ids(result)[0] == 7
     assert (str(error) or type(error).__name__) in result["degraded"]
+
+
+def test_what_fails_once_there_is_an_answer_is_logged(register, memory, caplog):
+    theirs = Theirs([(3, 0.1)])
+    theirs.meanwhile = lambda *_: Left()
+    register(theirs)
+    result = served(memory, mode="hybrid")
+    assert (result["retriever"], result["degraded"]) == ("theirs", None)
+    assert 3 in ids(result)
+    assert "the retriever theirs failed" in caplog.text
+    assert "no server" in caplog.text
+
+
+@pytest.mark.parametrize("block", [None, 5, "begun"])
+def test_what_is_no_block(block, register, memory):
+    theirs = Theirs([(3, 0.1)])
+    theirs.meanwhile = lambda *_: block
+    register(theirs)
+    result = served(memory, mode="hybrid")
+    assert result["retriever"] == "vec0"
+    assert "theirs failed" in result["degraded"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "text"])
+def test_it_may_begin_where_texts_are_read_first(mode, register, memory):
+    begun = []
+    theirs = Theirs([(3, 0.1)])
+    theirs.meanwhile = lambda conn, wanted, settings: begun.append(wanted) or nullcontext()
+    register(theirs)
+    served(memory, mode=mode, type="Thing")
+    if mode != "hybrid":
+        assert begun == []
+        return
+    ((before,), (asked,)) = begun, theirs.asked
+    assert (before.query, before.vector, before.entity_type) == (
+        asked.query,
+        asked.vector,
+        asked.entity_type,
+    )
+    assert before.k <= asked.k
 
 
 def test_one_that_cannot_serve_now(register, memory):

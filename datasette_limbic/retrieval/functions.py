@@ -64,6 +64,24 @@ def guarded(found: Retriever) -> Iterator[None]:
         raise RetrieverFailed(said(found.name, error)) from error
 
 
+@contextmanager
+def meanwhile(
+    found: Retriever, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
+) -> Iterator[None]:
+    """Around a statement: what the retriever does meanwhile. Raises RetrieverFailed where that
+    cannot begin; what fails when it is left is logged, since there is an answer by then."""
+    with guarded(found):
+        block = found.meanwhile(conn, wanted, settings)
+        block.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            block.__exit__(None, None, None)
+        except Exception:
+            log.exception("the retriever %s failed", found.name)
+
+
 def said(name: str, error: Exception) -> str:
     """That a retriever failed, and how, in a sentence."""
     return f"the retriever {name} failed ({str(error) or type(error).__name__:.200})"

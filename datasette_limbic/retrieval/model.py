@@ -7,6 +7,7 @@ hook ``limbic_retrievers`` (``hookspecs``); the built-in ones do too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,6 +77,14 @@ class Retriever:
     def prepare(self, conn: sqlite3.Connection, settings: Settings) -> None:
         """Load what takes long: called before the statement, which is limited in time. Raises
         RetrieverFailed."""
+
+    def meanwhile(
+        self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
+    ) -> AbstractContextManager[object]:
+        """Around a statement that reads texts before it asks for ``nearest()``: what needs no
+        SQLite may be begun in another thread when this is entered. Of ``wanted`` the query and
+        its vector are as they will be."""
+        return nullcontext()
 
     def note(self, conn: sqlite3.Connection, settings: Settings) -> str | None:
         """What a user should know of its answers now, such as that a rebuild is due; or None."""
