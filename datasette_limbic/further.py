@@ -47,7 +47,7 @@ class Matched:
     """What the words of a query match, and whether that is more than is read."""
 
     words: int
-    """Texts that hold them, but for a phrase of common ones."""
+    """Texts that hold them, but for a phrase of common ones and for words that do not lead."""
     parts: int
     """Texts that hold a part of a word, of more than are read one more than that."""
     looked_at: int
@@ -164,7 +164,7 @@ def _matched_in(shape: Shape) -> str:
         f"""{_before_hits(shape)}, found as (
   select count(*) as parts from (select 1 from _limbic_trigram
     where _limbic_trigram match limbic_parts(:q) limit {shape.reading.parts + 1}))
-select (select ifnull(sum(df), 0) from kept {text_statement.SINGLE}), parts,
+select (select ifnull(sum(iif(leads, df, 0)), 0) from kept {text_statement.SINGLE}), parts,
   {text_statement.looked_at(shape)}, {text_statement.phrase_from(shape)} is not null
 from found, p"""
     )

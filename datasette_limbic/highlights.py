@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datasette.utils.sqlite import sqlite3
 
 from .search import Pool
+from .statement import Shape
 from .text_statement import query_file, terms
 from .unchanged import unchanged
 
@@ -71,7 +72,7 @@ def highlights(
     """
     request = pool.request
     sql = query_file("highlights").replace("/*near*/", _NEAR if pool.shape.vectors else _NO_NEAR)
-    sql = sql.replace("/*terms*/", terms(rarest=False))
+    sql = sql.replace("/*terms*/", terms(Shape(cut=False)))
     rows = conn.execute(
         sql,
         {

@@ -359,6 +359,16 @@ FUNCTIONS: tuple[SqlFunction, ...] = (
         "A valid FTS5 MATCH expression for any of the words of a text; '' when it has none.",
     ),
     SqlFunction(
+        "limbic_match",
+        "limbic_match(term, leads)",
+        (2,),
+        sql_values.Match,
+        "Aggregate: an FTS5 MATCH expression of the matches of words. It finds texts that hold one "
+        "that leads (not 0), and bm25() rates those by all words.",
+        "NULL and empty terms are left out; no rows at all: NULL.",
+        aggregate=True,
+    ),
+    SqlFunction(
         "limbic_fts_terms",
         "limbic_fts_terms(text)",
         (1,),

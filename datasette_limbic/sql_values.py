@@ -325,6 +325,21 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+class Match:
+    """Aggregate: a MATCH expression of the terms of a query, and of whether each leads."""
+
+    def __init__(self) -> None:
+        self.terms: list[tuple[str, bool]] = []
+
+    def step(self, term: Any, leads: Any) -> None:
+        match = as_text(term, "term")
+        if match:
+            self.terms.append((match, bool(_number(leads, "leads"))))
+
+    def finalize(self) -> str:
+        return text.match(self.terms)
+
+
 class TopicCount:
     """Aggregate: how many topics of three or more observations stand apart."""
 

@@ -129,7 +129,7 @@ def build(
         ("/*knn*/", knn.strip()),
         ("/*nearest*/", nearest.strip()),
         ("/*text*/", text.strip()),
-        ("/*terms*/", text_statement.terms(rarest=not shape.vectors)),
+        ("/*terms*/", text_statement.terms(shape)),
         ("/*hits*/", (shape.hits or text_statement.hits(shape)).strip()),
         ("/*type*/", TYPE_FILTER if shape.by_type else ""),
         ("/*pairs*/", query_file("pairs_large" if shape.large_pool else "pairs").strip()),

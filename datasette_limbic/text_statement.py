@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 # Without vectors, the rarest word that there is, however common.
 RAREST = "or total = df"
 # Texts times words that are kept.
-MOST_KEPT = 15 * frequency.COUNTED
+MOST_KEPT = 30 * frequency.COUNTED
 MOST_RATED = 10 * frequency.COUNTED
 # bm25() reads all texts of a word; where there are so many it has next to nothing to say.
 BM25 = "bm25(_limbic_fts, 4.0, 1.0)"
-RATED = f"iif((select sum(df * tokens) from kept) < {MOST_RATED},\n      {BM25}, 0)"
+RATED = f"iif((select sum(iif(leads, df * tokens, 0)) from kept) < {MOST_RATED},\n      {BM25}, 0)"
+# Texts of words kept that do not lead: they are passed over, and rated where one that leads stands.
+MOST_FOLLOWING = 4 * frequency.COUNTED
+# Not a phrase: its frequency is that of its rarest part.
+LEADS = """df <= ifnull((select min(df) from terms, p
+      where tokens = 1 and df > {looked_at}), df)"""
 PART_RATED = "bm25(_limbic_trigram)"
 UNRATED = "-(select max(idf) from terms)"
 # A phrase of such words is looked for in the newest texts of its rarest one alone: SQLite reads
@@ -98,10 +103,14 @@ def query_file(name: str) -> str:
     return (resources.files("datasette_limbic") / "queries" / f"{name}.sql").read_text("utf-8")
 
 
-def terms(*, rarest: bool) -> str:
-    """``terms`` of the query, and those of them that are ``kept``; ``rarest``: one in any case."""
-    sql = query_file("terms").replace("/*rarest*/", RAREST if rarest else "")
+def terms(shape: Shape) -> str:
+    """``terms`` of the query, and those of them that are ``kept``; without vectors one in any
+    case."""
+    sql = query_file("terms").replace("/*rarest*/", "" if shape.vectors else RAREST)
+    leads = LEADS.format(looked_at=looked_at(shape)) if is_cut(shape) else "1"
+    sql = sql.replace("/*leads*/", leads)
     for mark, most in (
+        ("{following}", MOST_FOLLOWING),
         ("{counted}", frequency.COUNTED),
         ("{places}", frequency.MOST_PLACES),
         ("{rated}", MOST_KEPT),

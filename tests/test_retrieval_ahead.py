@@ -6,14 +6,11 @@ import gc
 import threading
 import weakref
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy
 import pytest
 from datasette.utils.sqlite import sqlite3
 from embedding_helpers import fill_and_sync
-from hypothesis import given
-from hypothesis import strategies as st
 from retrieval_helpers import forget_what_is_held, opened, with_index
 
 from datasette_limbic import embedding, search
@@ -132,7 +129,7 @@ def indexed(models, conn, path, monkeypatch):
     fill_and_sync(conn, 40, 1)
     with_index(path)
     forget_what_is_held()
-    monkeypatch.setattr(approximate, "_BLOCK", 8)
+    monkeypatch.setattr(approximate, "AHEAD_FROM", 8)
     found = Ahead(workers=1)
     monkeypatch.setattr(retriever("approximate"), "ahead", found)
     by, compare = [], approximate.Codes.differences
@@ -215,18 +212,6 @@ def test_a_vector_that_was_forgotten_meanwhile_is_no_failure(indexed, monkeypatc
     monkeypatch.setattr(embedding, "is_remembered", lambda *_, **__: False)
     assert asked(path, "hybrid")["retriever"] == "approximate"
     assert "limbic-ahead" not in by
-
-
-@given(
-    st.lists(st.integers(0, 128) | st.just(approximate._VOID), min_size=1, max_size=300),
-    st.integers(1, 400),
-)
-def test_the_shortlist_is_all_up_to_the_last_that_is_wanted(differences, count):
-    codes = SimpleNamespace(training=SimpleNamespace(words=2))
-    found = approximate.Codes.shortlist(codes, numpy.array(differences, "u2"), count)
-    there = sorted(value for value in differences if value != approximate._VOID)
-    last = there[min(count, len(there)) - 1] if there else -1
-    assert found.tolist() == [at for at, value in enumerate(differences) if value <= last]
 
 
 def test_a_statement_that_is_broken_off_leaves_nothing_begun(indexed):

@@ -61,7 +61,13 @@ def outcome(conn):
     parts = dict(
         conn.execute("select name, value from _limbic_ann_parts where build = ?", [build.build])
     )
-    return told, parts, codes.ids.tolist(), codes.signs.tobytes(), codes.codes.tobytes()
+    return (
+        told,
+        parts,
+        codes.ids.tolist(),
+        codes.signs.rows(slice(None)).tobytes(),
+        codes.codes.tobytes(),
+    )
 
 
 def exact(conn, *queries, k=600):

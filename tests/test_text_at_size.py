@@ -349,8 +349,9 @@ def test_phrases_share_the_places_that_are_read(many_common, monkeypatch, tokens
     sql = statement.build(Shape()).partition("hits as materialized")[0].rstrip().rstrip(",")
     values = dict.fromkeys(statement.PARAMETERS, "") | {"q": query}
     [kept] = many_common.execute(f"{sql} select count(*) from kept", values).fetchone()
-    # of words each makes it longer to rate a text: 3,000 texts for 50 words
-    assert kept == (50 if tokens == 1 else frequency.MOST_PLACES // (60 * tokens))
+    # words alone are kept while texts times words are few
+    assert text_statement.MOST_KEPT > 64 * 64 * 60
+    assert kept == (64 if tokens == 1 else frequency.MOST_PLACES // (60 * tokens))
     if tokens == 1:
         answer = search.search(many_common, query, mode="text", now=NOW)
         assert len(answer["results"]) == 10

@@ -4,7 +4,7 @@ hits as materialized (
   select * from (select * from (select rowid as doc,
       /*rated*/ as score
     from _limbic_fts where _limbic_fts match (
-      select ifnull(group_concat(term, ' OR '), '""') from kept /*single*/) /*of_words*/
+      select ifnull(limbic_match(term, leads), '""') from kept /*single*/) /*of_words*/
     order by 1 desc limit {texts}) /*phrase*/ /*cut*/)
   union all
   -- the entity of that name, however common its words

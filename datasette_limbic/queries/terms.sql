@@ -6,11 +6,12 @@ terms as materialized (
 ),
 -- the rarest, while their document frequencies add up to {counted}, or to fewer of very many words,
 -- since each makes it longer to rate a text; and phrases while the places where their parts are
--- looked up add up to {places} (see frequency.py)
+-- looked up add up to {places} (see frequency.py). Those behind a word of more texts than are looked
+-- at do not lead (see text.match), so more of them are kept
 kept as materialized (
-  select * from (select *, sum(df) over (order by df, pos) as total,
-    row_number() over (order by df, pos) as words,
-    sum(places) over (order by df, pos) as looked_up from terms)
-  where total <= {counted} and total * words <= {rated}
-    and (not places or looked_up <= {places}) /*rarest*/
+  select * from (select *, sum(df) over w as total, row_number() over w as words,
+    sum(df * leads) over () as led, sum(places) over w as looked_up
+    from (select *, /*leads*/ as leads from terms) window w as (order by df, pos))
+  where (total <= {counted} or led <= {counted} and total <= {following})
+    and total * words <= {rated} and (not places or looked_up <= {places}) /*rarest*/
 )

@@ -6,7 +6,6 @@ vector of 512 values; what changed since is compared exactly (``overlay``).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from .codes import WORD, Training
 from .held import Held, file_key
 from .model import Candidate, Retriever, Wanted
 from .overlay import COLLECTION, similarities
+from .signs import VOID, Signs, least
 
 if TYPE_CHECKING:
     import numpy
@@ -31,8 +31,9 @@ MEASURED_FOR = 30
 """Results that ``shortlisted`` and ``rescored`` of a build are measured for: a search of ten."""
 GROWN = 2.0
 """The vectors may become so many times those that training saw, or fewer by as much."""
-_BLOCK = 65_536
-_VOID = 65_535
+AHEAD_FROM = 65_536
+"""Vectors from which another thread compares them meanwhile: of fewer it takes no longer than to
+ask one."""
 REBUILD = "run 'datasette limbic index FILE"
 """A command whose options, and the closing quote, come behind it."""
 
@@ -41,12 +42,9 @@ class Codes(Base):
     """The codes of one build in memory."""
 
     def __init__(self, build: Build, training: Training, found: builds.Segments) -> None:
-        import numpy
-
         super().__init__(build.version, build.dimension, found.ids)
         self.build, self.training, self.codes = build, training, found.codes
-        # word by word: so each step of ``differences`` runs through neighbouring memory
-        self.signs = numpy.ascontiguousarray(found.signs.T)
+        self.signs = Signs(found.signs)
 
     def follows(self, conn: sqlite3.Connection, build: Build) -> bool:
         """Whether ``build``, as the file has it now, is this one and little more."""
@@ -59,33 +57,30 @@ class Codes(Base):
         return int(self.codes.nbytes + self.signs.nbytes + self.ids.nbytes + self.overlay_bytes)
 
     def differences(self, query: numpy.ndarray) -> numpy.ndarray:
-        """In how many bits each vector differs from the query: uint16, n."""
-        import numpy
+        """In how many bits, of those that are compared first, each vector differs from the query:
+        uint16, n."""
+        return self.signs.differences(self._bits(query))
 
-        asked = self.training.signs(query[None])[0]
-        found = numpy.zeros(len(self.ids), "u2")
-        words = numpy.empty(min(_BLOCK, len(self.ids)), "u8")
-        counts = numpy.empty(len(words), "u1")
-        for at in range(0, len(self.ids), _BLOCK):
-            there = slice(at, min(at + _BLOCK, len(self.ids)))
-            size = there.stop - at
-            for signs, word in zip(self.signs, asked, strict=True):
-                numpy.bitwise_xor(signs[there], word, out=words[:size])
-                numpy.bitwise_count(words[:size], out=counts[:size])
-                numpy.add(found[there], counts[:size], out=found[there])
+    def further(
+        self, query: numpy.ndarray, differences: numpy.ndarray, places: numpy.ndarray
+    ) -> numpy.ndarray:
+        """The same of all bits, at these places: uint16."""
+        more = self.signs.further(self._bits(query), places)
+        more += differences[places]
+        return more
+
+    def shortlist(
+        self, query: numpy.ndarray, differences: numpy.ndarray, count: int
+    ) -> numpy.ndarray:
+        """Places of the ``count`` vectors that differ least, and of ties with the last."""
+        most = WORD * self.training.words
+        places = least(differences, self.signs.left(count), most)
+        found: numpy.ndarray = places[least(self.further(query, differences, places), count, most)]
         return found
 
-    def shortlist(self, differences: numpy.ndarray, count: int) -> numpy.ndarray:
-        """Places of the ``count`` vectors that differ least, and of ties with the last."""
-        import numpy
-
-        most = WORD * self.training.words
-
-        def held(last: int) -> int:
-            return int(numpy.count_nonzero(differences <= last))
-
-        # ten times as quick as partitioning, twice as counting each difference; takes the ties
-        return numpy.flatnonzero(differences <= bisect_left(range(most), count, key=held))
+    def _bits(self, query: numpy.ndarray) -> numpy.ndarray:
+        found: numpy.ndarray = self.training.signs(query[None])[0]
+        return found
 
     def along(self, query: numpy.ndarray, places: numpy.ndarray) -> numpy.ndarray:
         """How similar the codes at these places are to the query, but for a scale: float32."""
@@ -117,8 +112,8 @@ class Codes(Base):
             differences = self.differences(query)
         keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
         if keep is not None:
-            differences[~keep] = _VOID
-        places = self.shortlist(differences, shortlisted)
+            differences[~keep] = VOID
+        places = self.shortlist(query, differences, shortlisted)
         if len(places) > rescored:
             similar = self.along(query, places)
             places = places[numpy.argpartition(-similar, rescored)[:rescored]]
@@ -194,8 +189,9 @@ class Approximate(Retriever):
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings
     ) -> AbstractContextManager[object]:
         codes = self._codes(conn, settings)
-        # of fewer it takes no longer than to ask another thread
-        return self.ahead.begun(codes, wanted.vector) if len(codes.ids) > _BLOCK else nullcontext()
+        if len(codes.ids) < AHEAD_FROM:
+            return nullcontext()
+        return self.ahead.begun(codes, wanted.vector)
 
     def nearest(
         self, conn: sqlite3.Connection, wanted: Wanted, settings: Settings

@@ -320,7 +320,7 @@ def _put_together(conn: sqlite3.Connection, current: Build) -> None:
     for start in range(0, len(found.ids), _BATCH):
         there = slice(start, start + _BATCH)
         builds.add_segment(
-            conn, current.build, found.ids[there], found.signs[:, there].T, found.codes[there]
+            conn, current.build, found.ids[there], found.signs.rows(there), found.codes[there]
         )
 
 

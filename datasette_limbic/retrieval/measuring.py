@@ -19,6 +19,7 @@ from .builds import FIRST_ID
 from .model import Wanted
 from .overlay import COLLECTION
 from .questions import questions
+from .signs import least
 
 if TYPE_CHECKING:
     import numpy
@@ -114,7 +115,7 @@ def measure(
     order = numpy.random.default_rng(0).permutation(len(asked))
     setting, telling = (order[::2], order[1::2]) if len(asked) > 1 else (order, order)
     ranks = [_ranks(codes, asked[i], truth[i].ids[:MEASURED_FOR]) for i in setting]
-    shortlisted, rescored = _cheapest(ranks, target)
+    shortlisted, rescored = _cheapest(codes, ranks, target)
     recalls = {
         k: float(
             numpy.mean(
@@ -129,37 +130,54 @@ def measure(
     return Measured(shortlisted, rescored, recalls, len(telling))
 
 
-def _ranks(
-    codes: Codes, query: numpy.ndarray, truth: numpy.ndarray
-) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """How many vectors come before each of the true neighbours, by bits and by codes.
+class Ranks(NamedTuple):
+    """How many vectors come before each of the true neighbours of a question."""
 
-    By codes among as many as are shortlisted at most: of fewer, fewer come before.
-    """
+    first: numpy.ndarray
+    """By the bits that are compared first."""
+    bits: numpy.ndarray
+    """By all bits, among as many as are left by the first ones."""
+    codes: numpy.ndarray
+    """By codes, among as many as are shortlisted at most: of fewer, fewer come before."""
+
+
+def _ranks(codes: Codes, query: numpy.ndarray, truth: numpy.ndarray) -> Ranks:
     import numpy
 
     differences = codes.differences(query)
     places = _places(codes, truth)
     held = numpy.concatenate([[0], numpy.cumsum(numpy.bincount(differences))])
-    by_bits = held[differences[places]]
-    shortlist = codes.shortlist(differences, max(SHORTLISTED))
+    most = codes.signs.left(max(SHORTLISTED))
+    left = least(differences, most, int(differences.max(initial=0)))
+    bits = numpy.sort(codes.further(query, differences, left))
+    own_bits = codes.further(query, differences, places)
+    shortlist = codes.shortlist(query, differences, max(SHORTLISTED))
     similar = numpy.sort(codes.along(query, shortlist))
     own = codes.along(query, places)
-    return by_bits, len(similar) - numpy.searchsorted(similar, own, side="right")
+    return Ranks(
+        held[differences[places]],
+        numpy.searchsorted(bits, own_bits, side="left"),
+        len(similar) - numpy.searchsorted(similar, own, side="right"),
+    )
 
 
-def _cheapest(ranks: list[tuple[numpy.ndarray, numpy.ndarray]], target: float) -> tuple[int, int]:
+def _cheapest(codes: Codes, ranks: list[Ranks], target: float) -> tuple[int, int]:
     """The cheapest numbers to shortlist and to compare that reach the target, else those that
     reach most."""
     import numpy
 
     best: tuple[tuple[float, float], int, int] | None = None
     for shortlisted in SHORTLISTED:
+        left = codes.signs.left(shortlisted)
         for rescored in RESCORED:
             if rescored > shortlisted:
                 continue
             recall = numpy.mean(
-                [numpy.mean((b < shortlisted) & (c < rescored)) for b, c in ranks if len(b)]
+                [
+                    numpy.mean((r.first < left) & (r.bits < shortlisted) & (r.codes < rescored))
+                    for r in ranks
+                    if len(r.bits)
+                ]
             )
             # beyond the target more recall is worth nothing
             worth = min(float(recall), 1 - (1 - target) * (1 - MARGIN))
