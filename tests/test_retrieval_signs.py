@@ -57,12 +57,15 @@ def test_how_many_are_left(count, wanted, left):
     assert Signs(numpy.zeros((count, 4), "u8")).left(wanted) == left
 
 
+@pytest.mark.parametrize("block", [8, 100_000])
 @given(
     st.lists(st.integers(0, 128) | st.just(VOID), max_size=300),
     st.integers(1, 400),
 )
-def test_the_least_are_all_up_to_the_last_that_is_wanted(differences, count):
-    found = least(numpy.array(differences, "u2"), count, 128)
+def test_the_least_are_all_up_to_the_last_that_is_wanted(block, differences, count):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(signs, "_BLOCK", block)  # of some only, or of all
+        found = least(numpy.array(differences, "u2"), count, 128)
     there = sorted(value for value in differences if value != VOID)
     last = there[min(count, len(there)) - 1] if there else -1
     assert found.tolist() == [at for at, value in enumerate(differences) if value <= last]
