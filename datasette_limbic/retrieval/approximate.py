@@ -74,6 +74,8 @@ class Codes(Base):
     ) -> numpy.ndarray:
         """Places of the ``count`` vectors that differ least, and of ties with the last."""
         most = WORD * self.training.words
+        if not self.signs.rest.size:
+            return least(differences, count, most)
         places = least(differences, self.signs.left(count), most)
         found: numpy.ndarray = places[least(self.further(query, differences, places), count, most)]
         return found
