@@ -51,7 +51,7 @@ def test_all_bits_may_differ():
 
 @pytest.mark.parametrize(
     ("count", "wanted", "left"),
-    [(1000, 10, 1000), (300_000, 10, 300_000 // 48), (300_000, 5000, 30_000)],
+    [(1000, 10, 1000), (300_000, 10, 300_000 // 64), (300_000, 5000, 30_000)],
 )
 def test_how_many_are_left(count, wanted, left):
     assert Signs(numpy.zeros((count, 4), "u8")).left(wanted) == left

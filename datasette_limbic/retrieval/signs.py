@@ -16,7 +16,7 @@ FROM = 250_000
 """Vectors from which it pays to compare a part of the bits first."""
 FIRST = 5, 8
 """Of so many words so many are compared first."""
-LEFT = 48
+LEFT = 64
 """One in so many vectors is left then, at least."""
 LEFT_FOR_EACH = 6
 """So many are left for each that is wanted in the end, at least."""
