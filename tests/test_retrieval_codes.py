@@ -25,6 +25,40 @@ def test_signs(dimension):
     assert len(short) == 50
 
 
+@pytest.mark.parametrize("dimension", [193, 256, 300, 512])
+def test_signs_of_the_sieve_come_first(dimension):
+    rows = uniform(50, dimension, seed=dimension)
+    found = train(rows)
+    assert found.first == 3
+    assert found.words == 3 + -(-dimension // 64)
+    signs, _ = found.encode(rows)
+    bits = numpy.unpackbits(signs.view("u1"), axis=1)
+    assert (bits[:, :192] == ((rows - found.mean) @ found.sieve > 0)).all()
+    assert (bits[:, 192 : 192 + dimension] == (rows - found.mean > 0)).all()
+    assert not bits[:, 192 + dimension :].any()
+
+
+@pytest.mark.parametrize("dimension", [1, 64, 192])
+def test_short_vectors_have_no_sieve(dimension):
+    found = train(uniform(50, dimension))
+    assert found.sieve is None
+    assert found.first == found.words == -(-dimension // 64)
+
+
+def test_each_bit_of_the_sieve_tells_about_as_much():
+    """Along the axes as they are, the first would tell most, and the last next to nothing."""
+    rows = clustered(3000, 256) * numpy.geomspace(1, 0.01, 256, dtype="f4")
+    found = train(rows)
+    along = numpy.var((rows - found.mean) @ found.sieve, axis=0)
+    axes = numpy.var((rows - found.mean) @ found.axes, axis=0)
+    assert 5 * along.max() / along.min() < axes.max() / axes.min()
+    # they are directions among the axes, and lose nothing of them but what is beyond the first 192
+    beyond = found.sieve - found.axes @ (found.axes.T @ found.sieve)
+    assert numpy.abs(beyond).max() < 1e-5
+    kept = min(192, found.axes.shape[1])
+    assert numpy.allclose(along.sum(), axes[:kept].sum(), rtol=1e-3)
+
+
 @pytest.mark.parametrize("rows", [clustered(900, 96), uniform(900, 96)], ids=["texts", "noise"])
 def test_codes_tell_the_similarity(rows):
     found = train(rows)
@@ -72,6 +106,14 @@ def test_parts_come_back():
     assert (again.axes == found.axes).all()
     assert again.scale == numpy.float32(found.scale)
     assert again.words == 2
+    assert again.sieve is None
+
+
+def test_parts_with_a_sieve_come_back():
+    found = train(clustered(300, 200))
+    again = Training.of_parts(found.parts(), 200)
+    assert (again.sieve == found.sieve).all()
+    assert (again.words, again.first) == (7, 3)
 
 
 def damage(**changed):
@@ -95,6 +137,17 @@ def damage(**changed):
             damage(**{name: lambda p: b"\0\0\xc0\x7f" + p[4:]})
             for name in ("mean", "axes", "scale")
         ),
+        *(
+            damage(sieve=lambda p, how=how: how(p))
+            for how in (
+                lambda p: p[:-2],
+                lambda p: p[:-4],
+                lambda p: b"",
+                lambda p: b"\0\0\xc0\x7f" + p[4:],
+                lambda p: "text",
+                lambda p: None,
+            )
+        ),
         damage(mean=lambda p: p[4:]),
         damage(axes=lambda p: p[4:]),
         damage(scale=lambda p: b"\0\0\0\0"),
@@ -103,10 +156,10 @@ def damage(**changed):
     ],
 )
 def test_damaged_parts(how):
-    parts = train(clustered(100, 16)).parts()
+    parts = train(clustered(100, 200)).parts()
     how(parts)
     with pytest.raises(ValueError, match="damaged"):
-        Training.of_parts(parts, 16)
+        Training.of_parts(parts, 200)
 
 
 def test_parts_of_another_dimension():

@@ -36,7 +36,7 @@ create table if not exists limbic_approximate (
   built_at text
 );
 
--- What codes are made with: mean, axes and scale, as little-endian float32.
+-- What codes are made with: mean, axes, scale and sieve, as little-endian float32.
 create table if not exists _limbic_ann_parts (
   build integer not null references limbic_approximate(build) on delete cascade,
   name text not null,

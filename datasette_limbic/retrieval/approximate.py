@@ -1,6 +1,6 @@
 """The retriever ``approximate``: compares codes of all vectors, then the best few exactly.
 
-Its tables are in the memory's own file. A process reads the codes once, some 350 bytes for a
+Its tables are in the memory's own file. A process reads the codes once, up to 352 bytes for a
 vector of 512 values; what changed since is compared exactly (``overlay``).
 """
 
@@ -22,7 +22,7 @@ from .codes import WORD, Training
 from .held import Held, file_key
 from .model import Candidate, Retriever, Wanted
 from .overlay import COLLECTION, similarities
-from .signs import VOID, Signs, least
+from .signs import Signs, about_the_least, least
 
 if TYPE_CHECKING:
     import numpy
@@ -44,7 +44,7 @@ class Codes(Base):
     def __init__(self, build: Build, training: Training, found: builds.Segments) -> None:
         super().__init__(build.version, build.dimension, found.ids)
         self.build, self.training, self.codes = build, training, found.codes
-        self.signs = Signs(found.signs)
+        self.signs = Signs(found.signs, training.first)
 
     def follows(self, conn: sqlite3.Connection, build: Build) -> bool:
         """Whether ``build``, as the file has it now, is this one and little more."""
@@ -58,25 +58,23 @@ class Codes(Base):
 
     def differences(self, query: numpy.ndarray) -> numpy.ndarray:
         """In how many bits, of those that are compared first, each vector differs from the query:
-        uint16, n."""
+        uint8 or uint16, n."""
         return self.signs.differences(self._bits(query))
 
     def further(
         self, query: numpy.ndarray, differences: numpy.ndarray, places: numpy.ndarray
     ) -> numpy.ndarray:
         """The same of all bits, at these places: uint16."""
-        more = self.signs.further(self._bits(query), places)
-        more += differences[places]
-        return more
+        return self.signs.further(self._bits(query), differences, places)
 
     def shortlist(
         self, query: numpy.ndarray, differences: numpy.ndarray, count: int
     ) -> numpy.ndarray:
         """Places of the ``count`` vectors that differ least, and of ties with the last."""
-        most = WORD * self.training.words
+        first, most = WORD * len(self.signs.first), WORD * self.training.words
         if not self.signs.rest.size:
-            return least(differences, count, most)
-        places = least(differences, self.signs.left(count), most)
+            return least(differences, count, first)
+        places = about_the_least(differences, self.signs.left(count), first)
         found: numpy.ndarray = places[least(self.further(query, differences, places), count, most)]
         return found
 
@@ -114,7 +112,7 @@ class Codes(Base):
             differences = self.differences(query)
         keep = self.allowed(conn, seen, wanted.entity_type, wanted.include_archived)
         if keep is not None:
-            differences[~keep] = VOID
+            differences[~keep] = self.signs.void
         places = self.shortlist(query, differences, shortlisted)
         if len(places) > rescored:
             similar = self.along(query, places)
@@ -136,7 +134,7 @@ class Codes(Base):
         rescored = rescored or self.build.rescored or 10 * MEASURED_FOR
         times = max(1.0, count / MEASURED_FOR)
         rescored = max(count, int(rescored * times**0.8))
-        return max(rescored, int(shortlisted * times**0.7)), rescored
+        return max(rescored, int(shortlisted * times)), rescored
 
 
 def read(conn: sqlite3.Connection, build: Build) -> Codes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from datasette.utils.sqlite import sqlite3
 
 from . import changes
-from .codes import Training
+from .codes import SIEVE, WORD, Training
 from .overlay import COLLECTION
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Build:
     @property
     def nbytes(self) -> int:
         """About how many bytes the codes take, on disk and in memory."""
-        return self.vectors * (8 + self.axes + -(-self.dimension // 64) * 8)
+        sieve = SIEVE if self.dimension > SIEVE else 0
+        return self.vectors * (8 + self.axes + (sieve + -(-self.dimension // WORD) * WORD) // 8)
 
     @property
     def figures(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The bits of all vectors, compared with those of a query.
 
-Reading them is what takes the time, so of very many vectors a part of the bits is compared first,
-and the others of those alone that may still be among the nearest.
+Reading them is what takes the time, so very many vectors are compared by their first words alone
+(see ``codes``), and by all words those that may still be among the nearest.
 """
 
 from __future__ import annotations
@@ -13,30 +13,35 @@ if TYPE_CHECKING:
     import numpy
 
 FROM = 250_000
-"""Vectors from which it pays to compare a part of the bits first."""
-FIRST = 5, 8
-"""Of so many words so many are compared first."""
-LEFT = 64
-"""One in so many vectors is left then, at least."""
+"""Vectors from which it pays to compare the first words first: of fewer a larger part has to be
+left, as the nearest of few stand less apart."""
+LEFT = 40
+"""One in so many vectors is left by the first words, at least."""
+LEAST_LEFT = 20_000
+"""So many are left, at least."""
 LEFT_FOR_EACH = 6
 """So many are left for each that is wanted in the end, at least."""
-VOID = 65_535
-"""In place of a difference: never among the least."""
 _BLOCK = 65_536
+_IN_A_BYTE = 3
+"""Words whose differences a byte can count, and one value beyond them."""
+_SOME = 32_768
+"""Differences that tell, of very many, about how great the least are."""
 
 
 class Signs:
     """Bits of n vectors, in words of 64."""
 
-    def __init__(self, signs: numpy.ndarray) -> None:
-        """``signs``: uint64, n × words."""
+    def __init__(self, signs: numpy.ndarray, first: int) -> None:
+        """``signs``: uint64, n × words, of which the ``first`` are compared first."""
         import numpy
 
-        count, words = signs.shape
-        first = words if count < FROM or words < 4 else -(-words * FIRST[0] // FIRST[1])
+        first = first if len(signs) >= FROM else signs.shape[1]
         # word by word: so each step of ``differences`` runs through neighbouring memory
         self.first = numpy.ascontiguousarray(signs[:, :first].T)
         self.rest = numpy.ascontiguousarray(signs[:, first:])
+        self._kind = numpy.dtype("u1" if first <= _IN_A_BYTE else "u2")
+        self.void = int(numpy.iinfo(self._kind).max)
+        """In place of a difference: never among the least."""
 
     @property
     def nbytes(self) -> int:
@@ -52,14 +57,17 @@ class Signs:
     def left(self, count: int) -> int:
         """How many are compared further where ``count`` are wanted in the end."""
         many = int(self.first.shape[1])
-        return max(many // LEFT, LEFT_FOR_EACH * count) if self.rest.size else many
+        if not self.rest.size:
+            return many
+        return max(many // LEFT, LEAST_LEFT, LEFT_FOR_EACH * count)
 
     def differences(self, asked: numpy.ndarray) -> numpy.ndarray:
-        """In how many of the first bits each vector differs from the query's: uint16, n."""
+        """In how many of the first bits each vector differs from the query's: n of uint8, or of
+        uint16 where a byte cannot count them."""
         import numpy
 
         count = self.first.shape[1]
-        found = numpy.zeros(count, "u2")
+        found = numpy.zeros(count, self._kind)
         words = numpy.empty(min(_BLOCK, count), "u8")
         counts = numpy.empty(len(words), "u1")
         for at in range(0, count, _BLOCK):
@@ -71,32 +79,52 @@ class Signs:
                 numpy.add(found[there], counts[:size], out=found[there])
         return found
 
-    def further(self, asked: numpy.ndarray, places: numpy.ndarray) -> numpy.ndarray:
-        """In how many of the other bits the vectors at these places differ: uint16."""
+    def further(
+        self, asked: numpy.ndarray, differences: numpy.ndarray, places: numpy.ndarray
+    ) -> numpy.ndarray:
+        """In how many of all bits the vectors at these places differ, of whose first bits that is
+        known: uint16."""
         import numpy
 
         others = self.rest.take(places, axis=0)
         others ^= asked[len(self.first) :]
         found: numpy.ndarray = numpy.einsum("ij->i", numpy.bitwise_count(others), dtype="u2")
+        found += differences[places]
         return found
 
 
 def least(differences: numpy.ndarray, count: int, most: int) -> numpy.ndarray:
-    """Places of the ``count`` least of these differences (uint16), and of ties with the last; of
-    differences above ``most`` none."""
+    """Places of the ``count`` least of these differences, and of ties with the last; of differences
+    above ``most`` none."""
+    import numpy
+
+    return numpy.flatnonzero(differences <= _last(differences, count, most))
+
+
+def about_the_least(differences: numpy.ndarray, count: int, most: int) -> numpy.ndarray:
+    """The same, but some more or, seldom, some fewer than ``count``: at a third of the time where
+    there are very many."""
+    import numpy
+
+    step = len(differences) // _SOME
+    if step > 1:
+        some = differences[::step]
+        part = count * len(some) / len(differences)
+        # as many more as chance would let it fall short
+        last = _last(some, int(part + 2 * part**0.5), most)
+        found = numpy.flatnonzero(differences <= last)
+        if 0.9 * count <= len(found) <= 2 * count:
+            return found
+    # few, or not as those that were looked at, or with many ties
+    return least(differences, count, most)
+
+
+def _last(differences: numpy.ndarray, count: int, most: int) -> int:
+    """The ``count``th least difference; ``most`` where there are not so many up to it."""
     import numpy
 
     def held(last: int) -> int:
         return int(numpy.count_nonzero(differences <= last))
 
-    # ten times as quick as partitioning, twice as counting each difference; takes the ties
-    low, high = 0, most
-    if len(differences) > 2 * _BLOCK:
-        # some of them tell about where to look
-        some = differences[:: len(differences) // _BLOCK]
-        part = count * len(some) // len(differences)
-        about = bisect_left(range(most), part, key=lambda d: int(numpy.count_nonzero(some <= d)))
-        near = max(0, about - 2), min(most, about + 2)
-        if held(near[0]) < count <= held(near[1]):
-            low, high = near
-    return numpy.flatnonzero(differences <= bisect_left(range(most), count, low, high, key=held))
+    # ten times as quick as partitioning, twice as counting each difference
+    return bisect_left(range(most), count, key=held)
