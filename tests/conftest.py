@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from embedding_helpers import conn_fixture, models_fixture, path_fixture  # noqa: F401
 from empty_memory import empty_memory
+from hypothesis import HealthCheck, settings
 from jinja2 import Environment
 from jinja2.bccache import Bucket, BytecodeCache
 from meeting_datasette import meets_datasette
@@ -50,6 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not chosen and config.getini("tmp_path_retention_policy") != "all" and _has_room(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # asked again
+    # A busy machine is no mistake of what is tested.
+    unhurried = {*settings().suppress_health_check, HealthCheck.too_slow}
+    settings.register_profile(
+        "unhurried", settings(), deadline=None, suppress_health_check=unhurried
+    )
+    settings.load_profile("unhurried")
     # Hundreds of programs are started: what one of them compiles serves the next.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.getoption("numprocesses", None) and not config.getoption("--load"):
