@@ -567,3 +567,16 @@ def test_a_locked_file_is_no_damage(indexed, monkeypatch):
     monkeypatch.setattr(approximate, "read", locked)
     with opened(indexed) as conn, pytest.raises(sqlite3.OperationalError, match="locked"):
         Approximate().prepare(conn, AS_SET)
+
+
+def test_codes_are_compared_in_blocks(indexed, monkeypatch):
+    """So many results take no more memory at once than few."""
+    with opened(indexed, readonly=True) as conn:
+        codes = approximate.read(conn, builds.serving(conn))
+    query = numpy.random.default_rng(3).normal(size=codes.dimension).astype("f4")
+    places = numpy.arange(len(codes.ids))[::-1]
+    whole = codes.codes[places].astype("f4") @ (query @ codes.training.axes)
+    for block in (1, 7, len(places) - 1, len(places), 10_000):
+        monkeypatch.setattr(approximate, "_BLOCK", block)
+        assert numpy.allclose(codes.along(query, places), whole, rtol=1e-4, atol=1e-4)
+        assert codes.along(query, places[:0]).shape == (0,)

@@ -119,6 +119,15 @@ def test_about_the_least_are_the_least(differences, count, monkeypatch):
     assert len(found) <= max(2 * count, len(exactly))
 
 
+def test_of_very_many_a_part_tells_where_to_look(monkeypatch):
+    """All are compared with one difference, and not with one after the other."""
+    differences = numpy.random.default_rng(5).binomial(192, 0.5, 150_000).astype("u1")
+    exactly = least(differences, 5000, 192)
+    monkeypatch.setattr(signs, "least", lambda *_: pytest.fail("all were looked through"))
+    found = about_the_least(differences, 5000, 192)
+    assert numpy.isin(exactly, found).all()
+
+
 @pytest.fixture
 def in_two_steps(monkeypatch):
     """Every memory counts as large."""
